@@ -38,10 +38,13 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// At most the tool's own limit, and at most what can be left of the time of a run that began at `began`: its
-    /// wall-clock time, and the time that it may wait beside.
+    /// wall-clock time, the time that it may wait beside, and the time that it has to end after its interrupt. With that
+    /// last part, the run's limit ends a run that waits for too long. Without it, the program would get the interrupt or
+    /// an error of the tool, whichever came first.
     pub(crate) fn new(limits: &Granted, began: Instant) -> Self {
         let own = Duration::from_millis(limits.tool_ms);
-        let run = Duration::from_millis(limits.run.wall_ms.saturating_add(limits.run.pause_ms));
+        let run = limits.run;
+        let run = Duration::from_millis(run.wall_ms.saturating_add(run.pause_ms).saturating_add(run.grace_ms));
         let left = run.saturating_sub(began.elapsed());
         Self { within: own.min(left.max(Duration::from_millis(1))), by_run: left < own }
     }
@@ -181,7 +184,7 @@ async fn ask(provider: &dyn Provider, metrics: &Metrics, call: Call<'_>, by_run:
     let (tool, within) = (call.tool, call.within);
     let answer = tokio::time::timeout(within, provider.call(call)).await.unwrap_or_else(|_| {
         let seconds = within.as_secs_f64();
-        let whose = if by_run { ", which was all that was left of limits.wall_ms and limits.pause_ms" } else { "" };
+        let whose = if by_run { ", which was all that was left of the run's time" } else { "" };
         let message = format!("{tool:?} was not answered within {seconds} s{whose}");
         Err(Refused::new(ErrorCode::ToolTimeout, message).into())
     });
@@ -246,9 +249,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_given_up_when_its_time_is_over() {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-        for (by_run, rest) in
-            [(false, ""), (true, ", which was all that was left of limits.wall_ms and limits.pause_ms")]
-        {
+        for (by_run, rest) in [(false, ""), (true, ", which was all that was left of the run's time")] {
             let given_up = CancellationToken::new();
             let answer = asked(&Silent(given_up.clone()), &metrics, Duration::from_millis(5), by_run).await;
             let text = answer.unwrap_err().to_string();
@@ -273,6 +274,18 @@ mod tests {
             assert_eq!(given.map_or_else(|failed| failed.to_string(), |value| value.get().to_owned()), text);
             assert_eq!(metrics.tool_calls.with_label_values(&[label]).get(), 1, "{label}");
         }
+    }
+
+    #[test]
+    fn a_run_that_waits_ends_before_its_call_does() {
+        let mut limits = crate::options::LimitOptions::default().grant(&Default::default()).unwrap();
+        limits.tool_ms = u64::MAX;
+        let run = limits.run;
+        let patience = Patience::new(&limits, Instant::now());
+        assert!(patience.by_run && patience.within > Duration::from_millis(run.wall_ms + run.pause_ms + 1));
+        limits.tool_ms = 5;
+        let patience = Patience::new(&limits, Instant::now());
+        assert!(!patience.by_run && patience.within == Duration::from_millis(5));
     }
 
     #[test]
