@@ -21,7 +21,7 @@ use super::{
     Holder, JobKey, Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
 use crate::record::{Address, Answer, EndUnstarted, Finish, Millis, Record, Resolve, Start, TakeOver};
-use memory::Memory;
+use memory::{Memory, millis};
 
 /// How many notices a slow receiver may be behind before it loses some.
 const NOTICES: usize = 256;
@@ -30,9 +30,8 @@ const NOTICES: usize = 256;
 pub struct Local {
     memory: Mutex<Memory>,
     notices: broadcast::Sender<Notice>,
-    /// The clock: the milliseconds since 1970 when this was made, and the runtime's own clock (which tests can pause)
-    /// since then.
-    made: (Millis, Instant),
+    /// The clock: the time since 1970 when this was made, and the runtime's own clock (which tests can pause) since then.
+    made: (Duration, Instant),
 }
 
 impl Default for Local {
@@ -50,13 +49,16 @@ impl Local {
     /// An empty registry as after [`Local::empty`]. During `announce_grace`, a session without a record isn't created
     /// again, because its worker may still announce it.
     pub fn with_grace(announce_grace: Duration) -> Self {
+        // In this order, the clock is rather ahead of the system's than behind it. If it were behind, a count that was
+        // made just before `empty` would seem to be newer.
+        let began = Instant::now();
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let now = since_1970.as_millis() as Millis;
-        let began = if announce_grace.is_zero() { 0 } else { now };
+        let made = (since_1970, began);
+        let began = if announce_grace.is_zero() { 0 } else { millis(since_1970) };
         Self {
-            memory: Mutex::new(Memory::new(began, announce_grace.as_millis() as Millis)),
+            memory: Mutex::new(Memory::new(began, millis(announce_grace))),
             notices: broadcast::channel(NOTICES).0,
-            made: (now, Instant::now()),
+            made,
         }
     }
 
@@ -72,7 +74,7 @@ impl Local {
     }
 
     fn now(&self) -> Millis {
-        self.made.0 + self.made.1.elapsed().as_millis() as Millis
+        millis(self.made.0 + self.made.1.elapsed())
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
@@ -147,7 +149,7 @@ impl Registry for Local {
 
     async fn count(&self, request: &CountRequest) -> Result<Counted, Error> {
         // Other processes may have counted before this registry was made, also if nothing else can have been lost.
-        let count = |memory: &mut Memory, now| memory.counts.take(request, memory.began.max(self.made.0), now);
+        let count = |memory: &mut Memory, now| memory.counts.take(request, memory.began.max(millis(self.made.0)), now);
         Ok(self.step(count))
     }
 
