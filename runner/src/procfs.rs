@@ -2,8 +2,7 @@
 //! and grows, which takes up to ten calls for a file of one page.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 /// Size of the first read, in bytes. Most files of `/proc` fit into it.
@@ -17,7 +16,7 @@ pub(crate) fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     bytes_of(File::open(path)?)
 }
 
-fn bytes_of(file: File) -> io::Result<Vec<u8>> {
+fn bytes_of(file: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(ROOM);
     // `take` keeps the standard library from asking for the size.
     file.take(u64::MAX).read_to_end(&mut bytes)?;
@@ -45,20 +44,9 @@ pub(crate) fn text_of(file: File) -> io::Result<String> {
 ///
 /// # Errors
 /// If the file can't be read.
-pub(crate) fn text_again(file: &File) -> io::Result<String> {
-    let mut bytes = vec![0; ROOM];
-    let mut read = 0;
-    loop {
-        match file.read_at(&mut bytes[read..], read as u64)? {
-            0 => break,
-            more => read += more,
-        }
-        if read == bytes.len() {
-            bytes.resize(2 * read, 0);
-        }
-    }
-    bytes.truncate(read);
-    Ok(text_from(bytes))
+pub(crate) fn text_again(mut file: &File) -> io::Result<String> {
+    file.rewind()?;
+    bytes_of(file).map(text_from)
 }
 
 fn text_from(bytes: Vec<u8>) -> String {

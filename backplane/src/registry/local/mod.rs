@@ -51,14 +51,13 @@ impl Local {
     pub fn with_grace(announce_grace: Duration) -> Self {
         // In this order, the clock is rather ahead of the system's than behind it. If it were behind, a count that was
         // made just before `empty` would seem to be newer.
-        let began = Instant::now();
+        let clock = Instant::now();
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let made = (since_1970, began);
         let began = if announce_grace.is_zero() { 0 } else { millis(since_1970) };
         Self {
             memory: Mutex::new(Memory::new(began, millis(announce_grace))),
             notices: broadcast::channel(NOTICES).0,
-            made,
+            made: (since_1970, clock),
         }
     }
 
