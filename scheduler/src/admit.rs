@@ -211,8 +211,8 @@ async fn publish(
     }
 }
 
-/// Sends the event `accepted`, if the client asked for it. Sent before the work message, so that it arrives before
-/// `started`.
+/// Sends the event `accepted`. Returns when the broker has it, because the work message takes another channel: the worker
+/// could get it, and send `started`, before the broker hands this event on.
 async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble> {
     let Some(key) = context::reply_key(&head.key.tenant, &head.delivery.message) else { return Ok(()) };
     let event = Event::new(head.key.job.clone(), attempt, EventBody::Accepted {});
@@ -224,8 +224,9 @@ async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Troubl
         correlation_id: head.delivery.message.correlation_id.clone(),
         ..Message::default()
     };
-    // Nothing depends on this event, so its confirm is not awaited.
+    // It may get lost, and needs no confirm.
     drop(ctx.bus.publish(message).await?);
+    ctx.bus.flush().await?;
     Ok(())
 }
 
