@@ -108,6 +108,9 @@ pub struct Own {
     /// How often a stream of events without events gets a comment, and an SDK's connection a ping. Choose less than what
     /// proxies bear without traffic. An SDK that sends nothing during three heartbeats is disconnected.
     pub heartbeat: Millis,
+    /// Most pings that an SDK may send during one heartbeat. Beyond that, it is disconnected (`bad_frame`): the answers
+    /// wait in memory while it reads none of them.
+    pub max_pings: u32,
     /// How long a run is kept after its end.
     pub keep: Millis,
     /// How long requests under way may take when the gateway stops.
@@ -139,6 +142,7 @@ impl Default for Own {
             body_grace: options.body_grace.into(),
             body_rate: ByteSize::kib(16),
             heartbeat: options.heartbeat.into(),
+            max_pings: options.pings,
             keep: options.keep.into(),
             drain: options.drain.into(),
         }
@@ -218,6 +222,7 @@ impl Own {
             body_grace: self.body_grace.duration(),
             body_rate: usize::try_from(self.body_rate.as_u64()).unwrap_or(usize::MAX),
             heartbeat: self.heartbeat.duration(),
+            pings: self.max_pings,
             keep: self.keep.duration(),
             drain: self.drain.duration(),
             ..Options::default()

@@ -55,6 +55,8 @@ pub struct Options {
     /// How often a stream of events without events gets a comment, and an SDK's connection a ping, so that both sides
     /// notice a dead connection.
     pub heartbeat: Duration,
+    /// Most pings of an SDK's connection between two heartbeats. Beyond that, the connection ends.
+    pub pings: u32,
     /// What the gateway can do with capability tokens.
     pub tokens: Tokens,
 }
@@ -83,6 +85,7 @@ impl Default for Options {
             longest_wait: Duration::from_secs(300),
             drain: Duration::from_secs(20),
             heartbeat: Duration::from_secs(15),
+            pings: 100,
             tokens: Tokens::default(),
         }
     }

@@ -10,7 +10,6 @@ mod foreign_sessions;
 mod forged_keys;
 mod half_messages;
 mod half_upgrades;
-mod key_floods;
 mod key_timing;
 mod narrowed_keys;
 mod odd_frames;
@@ -27,6 +26,6 @@ mod tokens;
 
 super::on_fleet!(
     "gateway": capability_tokens, crowds, ended_runs, foreign_connections, foreign_decisions, foreign_runs,
-    foreign_sessions, forged_keys, half_messages, half_upgrades, key_floods, key_timing, narrowed_keys, odd_frames,
+    foreign_sessions, forged_keys, half_messages, half_upgrades, key_timing, narrowed_keys, odd_frames,
     odd_paths, origins, pings, revoked_keys, slow_bodies, slow_frames, smuggled, sockets, tenant_claims, tokens,
 );

@@ -35,9 +35,6 @@ const READ: usize = 16 << 10;
 /// Heartbeats without a sign of life, after which nobody is there any more.
 const MISSED: u32 = 3;
 
-/// Pings that a client may send between two heartbeats. The answers wait in memory if the client reads none.
-const PINGS: u32 = 100;
-
 /// How long the last messages may take, and the client's own end after them.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
@@ -45,7 +42,7 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Lease>, stream: TokioIo<Upgraded>) {
     shared.metrics.sdks.inc();
     let _count = Leave(&shared.metrics.sdks);
-    let heartbeat = shared.options.heartbeat;
+    let (heartbeat, most_pings) = (shared.options.heartbeat, shared.options.pings);
     let most = shared.options.share(shared.options.held_bytes);
     let share = || Share::new(service.hold(), most, shared.metrics.clone());
     let (holds, arriving): (Arc<dyn Holds>, _) = (Arc::new(share()), Arriving::new(share()));
@@ -63,7 +60,7 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let config = config.max_message_size(Some(LARGEST_MESSAGE)).max_frame_size(Some(LARGEST_MESSAGE));
     let socket = WebSocketStream::from_raw_socket(arriving.of(stream), Role::Server, Some(config)).await;
     let (out, incoming) = socket.split();
-    let mut heard = Box::pin(heard(incoming, arriving, heartbeat));
+    let mut heard = Box::pin(heard(incoming, arriving, heartbeat, most_pings));
     let (sink, frames) = mpsc::channel(1);
     let served = CancellationToken::new();
     let serving = async {
@@ -103,6 +100,7 @@ fn heard(
     incoming: impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
     arriving: Arc<Arriving>,
     heartbeat: Duration,
+    most_pings: u32,
 ) -> impl Stream<Item = Result<Frame, frames::Error>> {
     let pings = (Instant::now(), 0);
     stream::unfold((incoming, arriving, pings), move |(mut incoming, arriving, mut pings)| async move {
@@ -114,7 +112,7 @@ fn heard(
                         pings = (Instant::now(), 0);
                     }
                     pings.1 += 1;
-                    if pings.1 <= PINGS {
+                    if pings.1 <= most_pings {
                         continue;
                     }
                     Err(frames::Error::Message("there are too many pings".to_owned()))

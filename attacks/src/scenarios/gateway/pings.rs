@@ -15,9 +15,10 @@ pub(super) const SHEET: &str = r#"
 tries = "sends pings on eight connections of SDKs for five seconds, as fast as it can and each as long as a ping may be, and reads no answer"
 wins = "the gateway's memory, by the answers that wait, and other callers' time"
 guard = "a connection with more than a hundred pings between two heartbeats ends, so few answers wait"
-uncontrolled = "the bound has no setting"
+control = {}
 slow = true
 held = { memory = { max = 64 }, slowest = { max = 5 } }
+open = { memory = { min = 256 } }
 "#;
 
 const CONNECTIONS: usize = 8;

@@ -5,6 +5,7 @@
 
 mod away;
 mod commands;
+mod guesses;
 mod page;
 mod program;
 #[path = "../../../../keys/tests/stores/proxy.rs"]

@@ -1,0 +1,50 @@
+//! Guesses at keys, as many as go: an answer of the store counts for some seconds, a look into it is short, and those
+//! who wait for one wait in a queue.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::program::Program;
+
+/// Callers that guess at once.
+const CALLERS: usize = 50;
+
+/// Longer than an answer of the store counts, so that holders' keys are looked up, too.
+const TIME: Duration = thermae_keys::CACHE_TTL.saturating_add(Duration::from_secs(3));
+
+#[test]
+fn guesses_let_nobody_in_and_keep_no_holder_out() {
+    let program = Program::new();
+    let running = program.start();
+    running.await_condition("keys", true);
+    let good = program.key("acme", &["--scope", "read"]);
+    let (guesses, over, begun) = (AtomicUsize::new(0), AtomicBool::new(false), Instant::now());
+    let (asked, slowest) = std::thread::scope(|scope| {
+        for _ in 0..CALLERS {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let number = guesses.fetch_add(1, Ordering::Relaxed);
+                    // An id that doesn't exist, so that the store is asked.
+                    let guess = format!("{}{number:016x}{}", &good[..4], &good[20..]);
+                    assert_eq!(running.get(&guess, "/v1/runs").code(), (401, "key_unknown"));
+                }
+            });
+        }
+        let (mut asked, mut slowest) = (0, Duration::ZERO);
+        while begun.elapsed() < TIME {
+            let asks = Instant::now();
+            // The key is good: RabbitMQ is asked, which is not there.
+            let code = running.get(&good, "/v1/runs");
+            if code.code() != (503, "broker_unreachable") {
+                over.store(true, Ordering::Relaxed);
+                panic!("{code:?}");
+            }
+            (asked, slowest) = (asked + 1, slowest.max(asks.elapsed()));
+        }
+        over.store(true, Ordering::Relaxed);
+        (asked, slowest)
+    });
+    let guesses = guesses.into_inner();
+    assert!(asked > 1 && guesses >= 500, "{asked}, {guesses}");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?} for one of {asked} answers beside {guesses} guesses");
+}
