@@ -85,13 +85,13 @@ impl Provider for Client {
         }
         let failed = async {
             let publish = async {
-                // The call may have waited, and another client may have the run by now.
-                let Some(to) = address().or(to) else { return Ok(()) };
                 if !work.job.stream.is_empty() {
                     // The code's events take another channel, and the call could overtake them. They may get lost, the
                     // call may not.
                     let _ = self.bus.flush().await;
                 }
+                // The call may have waited, and another client may have the run by now.
+                let Some(to) = address().or(to) else { return Ok(()) };
                 let sent = self.bus.publish(reply(work, to, body, false)).await?.wait().await;
                 open.left();
                 sent
