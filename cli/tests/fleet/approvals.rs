@@ -199,11 +199,11 @@ fn gateway_killed(fleet: &Fleet) -> Result<()> {
     outlives(fleet, &run, || gateway.process.kill())
 }
 
-/// `thermae run`, which is killed on drop.
-struct Running(Child);
+/// The process of a client, which is killed on drop.
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    fn kill(&mut self) -> Result<()> {
+    pub(crate) fn kill(&mut self) -> Result<()> {
         self.0.kill()?;
         self.0.wait()?;
         Ok(())

@@ -1,7 +1,7 @@
 //! Gateways in front of the real fleet.
 
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::Test;
+use crate::approvals::Running;
 use crate::fleet::{Fleet, Process, ask};
 use crate::servers::{Servers, binary};
 
@@ -44,6 +45,14 @@ impl Gateway {
         Ok(Self { process, address, _dir: dir })
     }
 
+    /// Starts a client in a process of its own, which submits a job and waits for its outcome.
+    fn client(&self, job: &Value) -> Result<Running> {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--fail", "--header", &format!("Authorization: Bearer {TOKEN}")]);
+        command.args(["--json", &job.to_string(), &format!("http://{}/v1/runs?wait=60s", self.address)]);
+        Ok(Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?))
+    }
+
     /// Sends a request, and gives the JSON of its answer.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value)> {
         let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
@@ -59,26 +68,28 @@ fn calls(run: &Value) -> Vec<(String, u64)> {
     run["calls"].as_array().into_iter().flatten().filter_map(of).collect()
 }
 
-/// A gateway is killed while ten calls of its run wait. Others answer half of them without following the run, and take
-/// it over.
+/// A gateway and the client that waits at it for its run's outcome are killed while ten calls of the run wait. Others
+/// answer half of them without following the run, and take it over.
 fn killed(fleet: &Fleet) -> Result<()> {
     let mut first = Gateway::start(&fleet.servers)?;
     let id = format!("g-{}", uuid::Uuid::new_v4());
     let path = format!("/v1/runs/{id}");
     let tools = json!([{ "name": "approve" }]);
     let job = json!({ "protocol": 3, "id": id, "code": CODE, "tools": tools, "if_client_gone": "wait" });
-    let (status, begun) = first.ask("POST", "/v1/runs", &job)?;
-    ensure!(status == 202, "{begun}");
     let second = Gateway::start(&fleet.servers)?;
+    let mut client = first.client(&job)?;
     let waiting = loop {
         let (status, info) = second.ask("GET", &format!("{path}/info"), &Value::Null)?;
-        ensure!(status == 200, "{info}");
+        // The fleet may not have the run yet.
+        ensure!(matches!(status, 200 | 404), "{info}");
+        ensure!(client.0.try_wait()?.is_none(), "the client has ended");
         let waiting = calls(&info);
         if waiting.len() == 10 {
             break waiting;
         }
         std::thread::sleep(Duration::from_millis(20));
     };
+    client.kill()?;
     first.process.kill()?;
 
     for (call, n) in &waiting[..5] {
@@ -97,6 +108,7 @@ fn killed(fleet: &Fleet) -> Result<()> {
     let answers: Vec<u64> = (0..10).map(|n| n + if n < 5 { 100 } else { 200 }).collect();
     let outcome = &run["outcome"];
     ensure!(outcome["stdout"] == format!("begun\n{answers:?}\n"), "{run}");
+    // Nothing ran twice: calls of a second attempt would have other ids, and would still wait.
     ensure!(outcome["usage"]["tool_calls"] == 10, "{run}");
     let (status, again) = second.ask("POST", &format!("{path}/take-over"), &Value::Null)?;
     ensure!(status == 200 && again["outcome"] == *outcome, "the outcome is kept: {again}");
