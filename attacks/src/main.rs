@@ -27,8 +27,8 @@ struct Args {
     /// Where to try the attacks (comma-separated): native, rootless, docker, docker:RUNTIME, fleet, client.
     ///
     /// With `native`, `rootless` (native as an ordinary user), `docker` and `docker:RUNTIME`, jobs attack containers of
-    /// that kind from inside. With `+bash` after one of these, programs in bash start the attacks. With `fleet`, a tenant attacks a fleet on RabbitMQ and Redis. With `client`, files attack
-    /// the command line.
+    /// that kind from inside. With `+bash` after one of these, programs in bash start the attacks. With `fleet`, a
+    /// tenant attacks a fleet on RabbitMQ and Redis. With `client`, files attack the command line.
     #[arg(long = "backend", value_delimiter = ',', default_value = "native")]
     backends: Vec<Surface>,
     /// Try only these attacks (comma-separated): groups, or GROUP/NAME.

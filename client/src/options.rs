@@ -29,8 +29,8 @@ pub struct Options {
     /// How long the fleet may take to answer a question before the question is asked again. The pause doubles with each
     /// repetition.
     pub ask_again: Duration,
-    /// How long the client goes on to ask for a run that the fleet doesn't know. A job that was just submitted may still
-    /// be on its way through its queue.
+    /// How long the client goes on to ask for a run that the fleet doesn't know. A job that was just submitted may
+    /// still be on its way through its queue.
     pub unknown_for: Duration,
     /// How long a request to a session may be silent after its first answer before it is sent again.
     pub silence: Duration,

@@ -3,8 +3,8 @@
 //! The engine removes every container when its runner exits, and a runner exits when its connection ends. So the
 //! containers of a killed worker vanish without help. [`Backend::sweep`] removes what a crash of the engine leaves.
 //!
-//! The worker's library has no Docker backend: the program `thermae-worker` gives it this one. So the command line, whose
-//! containers are native, is built without a client of the engine.
+//! The worker's library has no Docker backend: the program `thermae-worker` gives it this one. So the command line,
+//! whose containers are native, is built without a client of the engine.
 
 #![forbid(unsafe_code)]
 

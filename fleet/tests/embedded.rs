@@ -74,8 +74,8 @@ sum(prices)
     Ok(())
 }
 
-/// Modules of a dataset are imported like those of the interpreter, by the zygotes and by programs that jobs start. None
-/// takes the place of the standard library's, but of the interpreter's own packages.
+/// Modules of a dataset are imported like those of the interpreter, by the zygotes and by programs that jobs start.
+/// None takes the place of the standard library's, but of the interpreter's own packages.
 async fn jobs_import_from_a_dataset() -> Result<()> {
     let dir = tempfile::tempdir()?;
     for module in ["ours", "colorsys", "pip"] {

@@ -68,8 +68,8 @@ pub struct Own {
     /// Folder with a file for each tenant, named like the tenant, that contains the same. A file is read whenever the
     /// tenant's connection is opened. `gateway.tenants` comes first.
     pub tenants_folder: Option<PathBuf>,
-    /// PEM file of the private key with which capability tokens are minted, Ed25519 and with the mode 0600. Callers with
-    /// the scope `tokens` can then mint tokens for their own tenant. Without it, nobody can.
+    /// PEM file of the private key with which capability tokens are minted, Ed25519 and with the mode 0600. Callers
+    /// with the scope `tokens` can then mint tokens for their own tenant. Without it, nobody can.
     pub token_key: Option<PathBuf>,
     /// Id under which workers have the public key of `token_key`.
     pub token_key_id: u32,
@@ -105,8 +105,8 @@ pub struct Own {
     pub body_grace: Millis,
     /// Bytes of a body that a caller must send in a second on average.
     pub body_rate: ByteSize,
-    /// How often a stream of events without events gets a comment, and an SDK's connection a ping. Choose less than what
-    /// proxies bear without traffic. An SDK that sends nothing during three heartbeats is disconnected.
+    /// How often a stream of events without events gets a comment, and an SDK's connection a ping. Choose less than
+    /// what proxies bear without traffic. An SDK that sends nothing during three heartbeats is disconnected.
     pub heartbeat: Millis,
     /// Most pings that an SDK may send during one heartbeat. Beyond that, it is disconnected (`bad_frame`): the answers
     /// wait in memory while it reads none of them.

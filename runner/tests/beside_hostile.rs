@@ -143,8 +143,8 @@ fn output_that_somebody_else_takes_out_of_the_pipe_does_not_keep_the_command() {
     clean(&mut runner);
 }
 
-/// Before a process becomes a command, its program is the runner's. No command may execute that file where its user owns
-/// it.
+/// Before a process becomes a command, its program is the runner's. No command may execute that file where its user
+/// owns it.
 #[test]
 fn no_command_executes_the_runner_that_an_ordinary_user_owns() {
     use std::os::unix::process::CommandExt;

@@ -211,8 +211,8 @@ async fn publish(
     }
 }
 
-/// Sends the event `accepted`. Returns when the broker has it, because the work message takes another channel: the worker
-/// could get it, and send `started`, before the broker hands this event on.
+/// Sends the event `accepted`. Returns when the broker has it, because the work message takes another channel: the
+/// worker could get it, and send `started`, before the broker hands this event on.
 async fn accepted(ctx: &Context, head: &Head, attempt: u32) -> Result<(), Trouble> {
     let Some(key) = context::reply_key(&head.key.tenant, &head.delivery.message) else { return Ok(()) };
     let event = Event::new(head.key.job.clone(), attempt, EventBody::Accepted {});

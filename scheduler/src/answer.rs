@@ -146,8 +146,8 @@ impl Context {
     }
 
     /// Records the outcome of a job that has not started, and sends the outcome that is recorded then. If the job runs,
-    /// nothing is changed or sent: its worker will answer. A client that has taken the run over gets the outcome, but if
-    /// the job had ended before, whoever submits or cancels it is answered.
+    /// nothing is changed or sent: its worker will answer. A client that has taken the run over gets the outcome, but
+    /// if the job had ended before, whoever submits or cancels it is answered.
     pub(crate) async fn end_unstarted(
         &self,
         key: &JobKey,

@@ -1,5 +1,5 @@
-//! Questions about runs. If the code has started, its worker answers: it alone knows what the code has printed and which
-//! calls wait. All others are answered here.
+//! Questions about runs. If the code has started, its worker answers: it alone knows what the code has printed and
+//! which calls wait. All others are answered here.
 //!
 //! A client can take a run over with its question. The registry decides who has a run. What was sent to the client that
 //! had it before, and is still on its way, may arrive there after that.
@@ -128,7 +128,8 @@ impl Question<'_> {
         }
     }
 
-    /// Tells the client that had the run before that it is another one's. If the code has started, its worker does this.
+    /// Tells the client that had the run before that it is another one's. If the code has started, its worker does
+    /// this.
     async fn tell_before(&self, attempt: u32) -> Result<(), Trouble> {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match before {

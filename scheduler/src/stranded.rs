@@ -32,7 +32,8 @@ pub(crate) async fn run(ctx: Context) {
     }
 }
 
-/// Why to reject a pool's jobs of this version of the protocol. `None` unless no worker has served them for a long time.
+/// Why to reject a pool's jobs of this version of the protocol. `None` unless no worker has served them for a long
+/// time.
 fn unserved(ctx: &Context, pool: &PoolName, protocol: u32) -> Option<ErrorInfo> {
     ctx.fleet.borrow().pools.get(pool)?.refusal(pool, protocol, ctx.options.no_worker_after.duration())
 }

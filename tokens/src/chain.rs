@@ -1,5 +1,5 @@
-//! The chain of signatures. The issuer's key signs the first block. Each block names the key that signs the next one, and
-//! the token ends with the private key that belongs to the last of these, or with a signature by it.
+//! The chain of signatures. The issuer's key signs the first block. Each block names the key that signs the next one,
+//! and the token ends with the private key that belongs to the last of these, or with a signature by it.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};

@@ -1,9 +1,9 @@
 //! Capability tokens: a set of capabilities that travels, signed, and that anyone who holds it can narrow.
 //!
 //! A token is a Biscuit (<https://www.biscuitsec.org>, Ed25519). An [`Issuer`] signs its first block, which says whose
-//! it is, who answers its calls, when it was made, until when it is valid, and what it allows. Whoever holds a token can
-//! add a block that takes something away ([`attenuate`]), without a key and without asking anyone. A [`Verifier`] with
-//! the issuers' public keys reads it. [`Trust`] makes a verifier from files, anew when they change.
+//! it is, who answers its calls, when it was made, until when it is valid, and what it allows. Whoever holds a token
+//! can add a block that takes something away ([`attenuate`]), without a key and without asking anyone. A [`Verifier`]
+//! with the issuers' public keys reads it. [`Trust`] makes a verifier from files, anew when they change.
 //!
 //! ```text
 //! Grant ─▶ Issuer::mint ─▶ text ─▶ attenuate ─▶ text ─▶ Verifier::verify ─▶ Verified: tenant, answers, expires, rules

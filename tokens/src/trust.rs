@@ -54,8 +54,8 @@ struct Stamp {
 }
 
 impl Trust {
-    /// Trusts the keys in this folder, one in each file, except for what the list revokes. Clocks may differ by `skew`, at
-    /// most [`LONGEST_SKEW`]. Nothing is read yet.
+    /// Trusts the keys in this folder, one in each file, except for what the list revokes. Clocks may differ by `skew`,
+    /// at most [`LONGEST_SKEW`]. Nothing is read yet.
     pub fn new(keys: PathBuf, revoked: Option<PathBuf>, skew: Duration) -> Self {
         Self { keys, revoked, skew: skew.min(LONGEST_SKEW), read: Mutex::default() }
     }

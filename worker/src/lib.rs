@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The worker knows nothing about fairness between tenants (the scheduler does) or about sandboxes (the runner does).
-//! It takes few jobs before it can start them. A job that it has started ends once, or is left to `resolve`. This library
-//! makes native containers itself. `thermae-docker` makes Docker's, for programs that give it to [`Parts`].
+//! It takes few jobs before it can start them. A job that it has started ends once, or is left to `resolve`. This
+//! library makes native containers itself. `thermae-docker` makes Docker's, for programs that give it to [`Parts`].
 
 #![forbid(unsafe_code)]
 

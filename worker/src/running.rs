@@ -185,9 +185,9 @@ impl Entry {
         self.client().address.clone()
     }
 
-    /// A client has taken the run over: its messages go there from now on. Returns where the client that has lost the run
-    /// by that is told so: the one that had it, or this one, if a later taker has it already. `None` if it is the same
-    /// client.
+    /// A client has taken the run over: its messages go there from now on. Returns where the client that has lost the
+    /// run by that is told so: the one that had it, or this one, if a later taker has it already. `None` if it is the
+    /// same client.
     pub(crate) fn hand_over(&self, taker: Taker) -> Option<Address> {
         let mut client = self.client();
         let loser = match taker.at.cmp(&client.since) {

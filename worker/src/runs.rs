@@ -1,5 +1,5 @@
-//! Questions about runs that are under way on this worker. A client can take a run over with its question: from then on,
-//! the run's calls, output and result go there. The registry has decided that before the question comes here.
+//! Questions about runs that are under way on this worker. A client can take a run over with its question: from then
+//! on, the run's calls, output and result go there. The registry has decided that before the question comes here.
 
 use std::time::Duration;
 

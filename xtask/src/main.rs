@@ -121,8 +121,8 @@ enum Task {
     },
     /// Make the wheels of the Python package in `target/wheels`, and check them.
     ///
-    /// One wheel has the program `thermae`, and works on Linux systems with glibc 2.28 or newer. The other one is for all
-    /// other systems, and has the package alone. The tools, including a compiler, are installed below
+    /// One wheel has the program `thermae`, and works on Linux systems with glibc 2.28 or newer. The other one is for
+    /// all other systems, and has the package alone. The tools, including a compiler, are installed below
     /// `target/packaging`. The first run takes as long as a build of the program from nothing.
     Wheel {
         #[command(flatten)]

@@ -30,8 +30,8 @@ pub struct Keyed {
 
 impl Keyed {
     /// Starts a gateway for the tenants of these RabbitMQ URLs, and waits until it is ready. It mints tokens as the
-    /// operator does. If the guards are `lifted`, one tenant may take all that the gateway has, callers may be as slow as
-    /// they like, they may hold more bytes than they can send, and there are fewer connections.
+    /// operator does. If the guards are `lifted`, one tenant may take all that the gateway has, callers may be as slow
+    /// as they like, they may hold more bytes than they can send, and there are fewer connections.
     ///
     /// # Errors
     /// `thermae-gateway` is not built, or it is not ready in time.

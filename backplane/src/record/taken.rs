@@ -23,8 +23,8 @@ pub struct Taker {
     /// Where messages about the run go.
     pub address: Address,
     /// When it took the run over, by the registry's clock, in milliseconds. Of two takers of a run, the later has the
-    /// higher number, also if the registry was emptied in between: takers in one millisecond run ahead of the clock, but
-    /// a registry that was emptied needs longer than that to come back.
+    /// higher number, also if the registry was emptied in between: takers in one millisecond run ahead of the clock,
+    /// but a registry that was emptied needs longer than that to come back.
     pub at: Millis,
 }
 

@@ -87,7 +87,8 @@ pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Resul
     }
 }
 
-/// What takes rights away from a line's job, read from its text: a tree in memory no longer shows keys that stand twice.
+/// What takes rights away from a line's job, read from its text: a tree in memory no longer shows keys that stand
+/// twice.
 #[derive(Deserialize)]
 struct Limited {
     capabilities: Option<Capabilities>,

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::thermae::Thermae;
 
-/// A program with a bridge on which two programs run and others wait. A child of the program holds a copy of its socket.
+/// A program with a bridge on which two programs run and others wait. A child of the program holds a copy of its
+/// socket.
 struct Served {
     program: Child,
     stdout: BufReader<ChildStdout>,

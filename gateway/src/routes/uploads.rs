@@ -1,4 +1,5 @@
-//! Uploads that can be continued, by tus 1.0 (<https://tus.io/protocols/resumable-upload>): create, look, send, give up.
+//! Uploads that can be continued, by tus 1.0 (<https://tus.io/protocols/resumable-upload>): create, look, send, give
+//! up.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;

@@ -107,7 +107,8 @@ impl Runs {
         self.budget.hold()
     }
 
-    /// Adds a run for a job, whose bytes are held, unless the same job was submitted before. Takes a place for a new run.
+    /// Adds a run for a job, whose bytes are held, unless the same job was submitted before. Takes a place for a new
+    /// run.
     pub(super) fn begin(
         &self,
         read: &Read,

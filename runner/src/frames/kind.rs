@@ -49,8 +49,8 @@ pub enum Kind {
     Part = 18,
     /// W, R: raw bytes of the last [`Part`].
     PartData = 19,
-    /// W: the worker can't give up the slot of a run that [`Kind::Waits`]; no payload. From now on until the next answer
-    /// to a tool call, the run's waiting counts against the wall clock.
+    /// W: the worker can't give up the slot of a run that [`Kind::Waits`]; no payload. From now on until the next
+    /// answer to a tool call, the run's waiting counts against the wall clock.
     Charge = 20,
     /// R: [`Ready`].
     Ready = 64,
@@ -81,8 +81,8 @@ pub enum Kind {
     /// R: [`ArtifactEnd`].
     ArtifactEnd = 77,
     /// R: how many calls of a run are not answered (JSON). All tasks of its code have waited for these answers for so
-    /// long that its process is stopped; it needs no slot. The next [`ToolResult`], [`Kind::Interrupt`] or soft time-out
-    /// continues the process.
+    /// long that its process is stopped; it needs no slot. The next [`ToolResult`], [`Kind::Interrupt`] or soft
+    /// time-out continues the process.
     Waits = 78,
 }
 

@@ -129,9 +129,9 @@ impl Active {
         None
     }
 
-    /// Checks its memory, if that is due. `others` is what its zygote and the commands beside it hold before they begin,
-    /// in bytes; `guests` is whether there are such commands; `collecting` is whether files of an ended run are being
-    /// collected.
+    /// Checks its memory, if that is due. `others` is what its zygote and the commands beside it hold before they
+    /// begin, in bytes; `guests` is whether there are such commands; `collecting` is whether files of an ended run are
+    /// being collected.
     pub(super) fn check_memory(
         &mut self,
         now: Instant,

@@ -2,8 +2,8 @@
 //! against the wall clock.
 //!
 //! The process says when it waits, and nothing of what it says is trusted. A wait counts only while calls are
-//! outstanding and the process has got every answer, from the last message on. Before a wait may be long, the process is
-//! stopped: that time is certain. The rest counts as far as the processes have used no CPU time in it.
+//! outstanding and the process has got every answer, from the last message on. Before a wait may be long, the process
+//! is stopped: that time is certain. The rest counts as far as the processes have used no CPU time in it.
 
 use std::time::{Duration, Instant};
 
@@ -199,8 +199,8 @@ impl Waits {
         (certain + claimed).min(self.most)
     }
 
-    /// Whether the wall-clock time is over, which ends after `wall` from `began` on if the run never waits. `outstanding`
-    /// is whether calls are, and `cpu` is the CPU time that the run has used.
+    /// Whether the wall-clock time is over, which ends after `wall` from `began` on if the run never waits.
+    /// `outstanding` is whether calls are, and `cpu` is the CPU time that the run has used.
     pub(super) fn wall_is_over(
         &mut self,
         began: Instant,

@@ -134,8 +134,8 @@ impl Proof {
                 io,
             );
         }
-        // The time is past, and as a deadline it would keep the loop awake. The next look is taken now, or as soon as the
-        // container is quiet.
+        // The time is past, and as a deadline it would keep the loop awake. The next look is taken now, or as soon as
+        // the container is quiet.
         self.again_at = None;
         if !quiet(sandboxes, busy) {
             self.quiet_since = None;

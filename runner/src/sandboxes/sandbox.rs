@@ -63,8 +63,8 @@ pub(crate) struct Sandbox {
     /// Pid of its process in the runner's pid namespace; 0 while it is unknown, and after the process was reaped.
     pub(crate) pid: i32,
     pub(super) pidfd: Option<OwnedFd>,
-    /// The `status` of its process in `/proc`, once it was read. To open it anew takes half as long again as to read it,
-    /// and a session's program is asked after each of its runs.
+    /// The `status` of its process in `/proc`, once it was read. To open it anew takes half as long again as to read
+    /// it, and a session's program is asked after each of its runs.
     status: OnceCell<File>,
     /// Whether the runner has killed everything in it.
     killed: Cell<bool>,

@@ -1,5 +1,5 @@
-//! What a job brings for its code, wherever the content comes from (the job itself or the store): files, and JSON values
-//! under names of their own.
+//! What a job brings for its code, wherever the content comes from (the job itself or the store): files, and JSON
+//! values under names of their own.
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The key of an object is `<tenant>/<sha256>`, and that of an outcome is `<tenant>/outcomes/<sha256>`; for those of
-//! checkpoints, see [`checkpoint`]. No tenant can name what another tenant stores: a `ref` is always looked up below its own tenant's part, and is never a path on
-//! this machine.
+//! checkpoints, see [`checkpoint`]. No tenant can name what another tenant stores: a `ref` is always looked up below
+//! its own tenant's part, and is never a path on this machine.
 
 pub(crate) mod checkpoint;
 mod gather;

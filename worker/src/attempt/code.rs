@@ -221,8 +221,8 @@ impl Watch {
                             entry.runs.cancel();
                             streamer.started().await;
                         }
-                        // If the runner knows of more calls, it has not got an answer yet that is on its way, and the run
-                        // goes on with it.
+                        // If the runner knows of more calls, it has not got an answer yet that is on its way, and the
+                        // run goes on with it.
                         Kind::Waits if early.is_none() && frame.parse().is_ok_and(|open: usize| open == calls.len()) => {
                             if !seat.pause(entry) {
                                 entry.course.waits();

@@ -1,5 +1,5 @@
-//! The events that a client gets while the code runs, if its job or the fleet asks for them. They are not persistent, and may get
-//! lost.
+//! The events that a client gets while the code runs, if its job or the fleet asks for them. They are not persistent,
+//! and may get lost.
 
 use std::time::Duration;
 

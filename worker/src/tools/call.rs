@@ -38,9 +38,9 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// At most the tool's own limit, and at most what can be left of the time of a run that began at `began`: its
-    /// wall-clock time, the time that it may wait beside, and the time that it has to end after its interrupt. With that
-    /// last part, the run's limit ends a run that waits for too long. Without it, the program would get the interrupt or
-    /// an error of the tool, whichever came first.
+    /// wall-clock time, the time that it may wait beside, and the time that it has to end after its interrupt. With
+    /// that last part, the run's limit ends a run that waits for too long. Without it, the program would get the
+    /// interrupt or an error of the tool, whichever came first.
     pub(crate) fn new(limits: &Granted, began: Instant) -> Self {
         let own = Duration::from_millis(limits.tool_ms);
         let run = limits.run;

@@ -111,7 +111,8 @@ impl Drop for Open {
 }
 
 impl Gate {
-    /// Makes the gate for these tools, and describes the tools for the runner. `written` are the schemas of each tool, as
+    /// Makes the gate for these tools, and describes the tools for the runner. `written` are the schemas of each tool,
+    /// as
     /// [`super::written()`] finds them.
     ///
     /// # Errors

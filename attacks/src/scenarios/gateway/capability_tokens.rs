@@ -112,8 +112,8 @@ fn without_narrowings(token: &str) -> Result<String> {
     Ok(URL_SAFE.encode(kept))
 }
 
-/// The first part of a token's bytes, and the rest. A part is the id of the key, which has one byte here, or begins with
-/// its length, seven bits in each byte.
+/// The first part of a token's bytes, and the rest. A part is the id of the key, which has one byte here, or begins
+/// with its length, seven bits in each byte.
 fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     const KEY_ID: u8 = 0x08;
     if *bytes.first()? == KEY_ID {

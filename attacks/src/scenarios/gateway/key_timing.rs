@@ -23,8 +23,8 @@ open = { apart = { min = 40.0 } }
 /// Pairs of guesses.
 const PAIRS: usize = 200;
 
-/// Milliseconds by which the one kind of request takes longer than the other, or less long: the median of pairs, so that
-/// neither single slow requests nor slow moments of the machine count.
+/// Milliseconds by which the one kind of request takes longer than the other, or less long: the median of pairs, so
+/// that neither single slow requests nor slow moments of the machine count.
 async fn apart(
     pairs: usize,
     mut one: impl AsyncFnMut() -> Result<()>,

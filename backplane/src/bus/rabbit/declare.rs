@@ -76,8 +76,8 @@ fn arguments(spec: &QueueSpec) -> FieldTable {
     to
 }
 
-/// Declares a queue and binds it. A new quorum queue is bound only after [`write_names`]: no message is routed to it before
-/// it would survive a crash of the broker.
+/// Declares a queue and binds it. A new quorum queue is bound only after [`write_names`]: no message is routed to it
+/// before it would survive a crash of the broker.
 pub(super) async fn queue(link: &Link, shared: &Shared, spec: &QueueSpec) -> Result<(), Error> {
     let new = spec.kind == QueueKind::Quorum && look::queue(link, shared, &spec.name).await?.is_none();
     let channel = link.channel().await?;

@@ -30,7 +30,8 @@ const NOTICES: usize = 256;
 pub struct Local {
     memory: Mutex<Memory>,
     notices: broadcast::Sender<Notice>,
-    /// The clock: the time since 1970 when this was made, and the runtime's own clock (which tests can pause) since then.
+    /// The clock: the time since 1970 when this was made, and the runtime's own clock (which tests can pause) since
+    /// then.
     made: (Duration, Instant),
 }
 

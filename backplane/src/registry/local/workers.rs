@@ -1,5 +1,5 @@
-//! Workers: their heartbeats and deaths, the sessions that they hold (and what is remembered of those that are gone), and
-//! which scheduler leads.
+//! Workers: their heartbeats and deaths, the sessions that they hold (and what is remembered of those that are gone),
+//! and which scheduler leads.
 
 use std::time::Duration;
 

@@ -94,8 +94,8 @@ async fn read(artifacts: &Artifacts, object: &ObjectMeta) -> Result<Option<Manif
 /// Removes an object, unless it was stored again after the list was read. If it is gone already, this is no error.
 async fn delete(artifacts: &Artifacts, object: &ObjectMeta) -> Result<(), Error> {
     let store = &artifacts.0.store;
-    // Of what is removed, nothing was stored within the last hour. Some stores give whole seconds here, and finer times in
-    // their lists.
+    // Of what is removed, nothing was stored within the last hour. Some stores give whole seconds here, and finer times
+    // in their lists.
     let listed = SystemTime::from(object.last_modified) + Duration::from_secs(1);
     let work = async {
         if SystemTime::from(store.head(&object.location).await?.last_modified) < listed {

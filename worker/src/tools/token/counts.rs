@@ -76,8 +76,8 @@ pub(super) async fn count(held: &Held, first: usize, takes: &[Take]) -> Result<C
     }
 }
 
-/// A count under the name of a block. The clocks of whoever made the block, of this worker and of the registry differ by
-/// at most `skew`.
+/// A count under the name of a block. The clocks of whoever made the block, of this worker and of the registry differ
+/// by at most `skew`.
 fn one(block: &Block, what: &str, most: NonZeroU32, skew: Duration) -> Count {
     Count {
         name: format!("{}/{what}", block.id),

@@ -91,8 +91,8 @@ impl Held {
         self.trust.skew()
     }
 
-    /// Has the registry count one call under these capabilities, whose sets begin at `first`, and under the limits of all
-    /// calls of the token.
+    /// Has the registry count one call under these capabilities, whose sets begin at `first`, and under the limits of
+    /// all calls of the token.
     ///
     /// # Errors
     /// The call must not be made. It may have been counted.
