@@ -103,8 +103,8 @@ impl Decision {
 pub struct Verdict {
     /// Whether the call is made.
     pub decision: Choice,
-    /// How many calls a yes counts for: this one, and the next ones that its capability takes. At most the `next` of
-    /// the question. A no counts for this call alone.
+    /// How many calls a yes counts for: this one, and the next ones that its capability takes. At most the `next` of the
+    /// question. A no counts for this call alone.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub calls: NonZeroU32,
     /// Why, at most 500 characters. The code gets the reason of a no.

@@ -4,8 +4,8 @@ use serde_json::Error;
 
 use crate::{Cancel, Decision, Event, Job, Query, Request, RequestInput, ToolResult};
 
-/// A message's body. Read and write bodies with this trait: serde's functions are generic, and each crate that calls
-/// them compiles all code of the type again.
+/// A message's body. Read and write bodies with this trait: serde's functions are generic, and each crate that calls them
+/// compiles all code of the type again.
 pub trait Body: Sized {
     /// Reads a body.
     ///

@@ -71,8 +71,7 @@ pub enum EventBody {
     /// What the worker's audit log says about a tool call of the code. Sent only if the job's `stream` has `audit`, or
     /// if the fleet's option `audit.events` is set.
     Audit(AuditLine),
-    /// The code calls a tool, and the call waits for approval. It needs a decision, which need not come from this
-    /// client.
+    /// The code calls a tool, and the call waits for approval. It needs a decision, which need not come from this client.
     Approval(Approval),
     /// The answer to a decision; `job` is then the decision's id. To the client that follows the run (`job` is then the
     /// job's id): a call that waited for approval does not wait any more.

@@ -84,8 +84,8 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
     /// JSON values that the code finds under these names, from protocol 2 on. A name is an identifier of at most 128
-    /// letters (a-z), digits and underscores. It is not a keyword of Python, does not begin with two underscores, and
-    /// is not the name of a tool in the code. In a session, the names stay defined. Only Python has inputs.
+    /// letters (a-z), digits and underscores. It is not a keyword of Python, does not begin with two underscores, and is
+    /// not the name of a tool in the code. In a session, the names stay defined. Only Python has inputs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, InputValue>,
     /// Files that are written below `/workspace` before the code starts. In a session, they overwrite what is there.
@@ -115,8 +115,8 @@ fn default_pool() -> PoolName {
     PoolName::new("default").unwrap_or_else(|_| unreachable!("'default' is a valid name"))
 }
 
-/// Whether a job lacks the code or command that it must have. `text` is the JSON that the job was read from: in a
-/// [`Job`], missing code looks like empty code, which is allowed.
+/// Whether a job lacks the code or command that it must have. `text` is the JSON that the job was read from: in a [`Job`], missing
+/// code looks like empty code, which is allowed.
 pub fn lacks_code(job: &Job, text: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named {

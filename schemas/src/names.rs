@@ -42,8 +42,8 @@ pub const REPLIES: &str = "replies";
 pub const CALLS: &str = "calls";
 /// Exchange behind [`CALLS`]. A tenant that sends too many answers that no call waits for has its own queues here.
 pub const CALLS_TENANTS: &str = "calls.tenants";
-/// Exchange to which clients publish decisions about calls that wait for approval, under their tenant's keys. Only
-/// users who may approve can write to it. Leads to [`CALLS_TENANTS`], too.
+/// Exchange to which clients publish decisions about calls that wait for approval, under their tenant's keys. Only users
+/// who may approve can write to it. Leads to [`CALLS_TENANTS`], too.
 pub const APPROVALS: &str = "approvals";
 /// Alternate exchange of [`CALLS_TENANTS`], for all other tenants.
 pub const CALLS_OTHERS: &str = "calls.others";
@@ -123,8 +123,8 @@ pub const H_REQUEST: &str = "x-request";
 pub const H_QUERY: &str = "x-query";
 /// [`H_QUERY`] of a question about a run.
 pub const QUERY_RUN: &str = "run";
-/// When the sender of such a question took the run over, in milliseconds since 1970 by the registry's clock, in a
-/// control message. Missing if it didn't.
+/// When the sender of such a question took the run over, in milliseconds since 1970 by the registry's clock, in a control
+/// message. Missing if it didn't.
 pub const H_TAKEN: &str = "x-taken";
 /// Header: W3C trace context.
 pub const H_TRACEPARENT: &str = "traceparent";
@@ -166,8 +166,8 @@ pub fn request_key(tenant: &TenantName) -> String {
     format!("{tenant}.request")
 }
 
-/// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`], [`CALLS`] or [`APPROVALS`], a
-/// reply key, or the name of a RabbitMQ user.
+/// The tenant that is named by the first word of `key`: a routing key on [`SUBMIT`], [`CALLS`] or [`APPROVALS`], a reply
+/// key, or the name of a RabbitMQ user.
 pub fn tenant_of(key: &str) -> Option<TenantName> {
     TenantName::new(first_word(key)).ok()
 }
