@@ -108,8 +108,8 @@ pub struct Own {
     /// How often a stream of events without events gets a comment, and an SDK's connection a ping. Choose less than
     /// what proxies bear without traffic. An SDK that sends nothing during three heartbeats is disconnected.
     pub heartbeat: Millis,
-    /// Most pings that an SDK may send during one heartbeat. Beyond that, it is disconnected (`bad_frame`): the answers
-    /// wait in memory while it reads none of them.
+    /// Most pings that an SDK may send during one heartbeat, at least 1. Beyond that, it is disconnected (`bad_frame`):
+    /// the answers wait in memory while it reads none of them.
     pub max_pings: u32,
     /// How long a run is kept after its end.
     pub keep: Millis,
@@ -178,6 +178,9 @@ impl Own {
         }
         if self.body_rate.as_u64() == 0 {
             return Err(Unusable { key: "body_rate", why: "at least 1" });
+        }
+        if self.max_pings == 0 {
+            return Err(Unusable { key: "max_pings", why: "at least 1" });
         }
         if !(1..=100).contains(&self.tenant_share) {
             return Err(Unusable { key: "tenant_share", why: "from 1 to 100" });
@@ -266,6 +269,7 @@ mod tests {
             (Own { header_timeout: Millis::from_secs(0), ..good() }, "gateway.header_timeout"),
             (Own { heartbeat: Millis::from_secs(0), ..good() }, "gateway.heartbeat"),
             (Own { body_rate: ByteSize::kib(0), ..good() }, "gateway.body_rate"),
+            (Own { max_pings: 0, ..good() }, "gateway.max_pings"),
             (Own { tenant_share: 0, ..good() }, "gateway.tenant_share"),
             (Own { tenant_share: 101, ..good() }, "gateway.tenant_share"),
             (Own { token_revoked: Some("revoked".into()), ..good() }, "gateway.token_revoked"),
