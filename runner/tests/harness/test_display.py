@@ -3,7 +3,9 @@
 import base64
 import unittest
 
-from support import Case
+from support import Case, harness
+
+LEFT_OUT = harness.harness_show.LEFT_OUT
 
 FAKE_PYPLOT = '''
 import sys, types
@@ -83,6 +85,31 @@ class Display(Case):
         outcome = self.ok("for i in range(5):\n    display('x' * (3 << 20))\n'end'")
         self.assertEqual([len(d["text/plain"]) > 1000 for d in outcome.displays], [True, True, False, False, False])
         self.assertEqual(outcome.value, {"text/plain": "'end'"})
+
+    def test_of_a_large_bundle_the_small_forms_are_kept(self):
+        code = (
+            "class Report:\n    def __repr__(self): return 'Report'\n    def _repr_html_(self): return 'x' * (9 << 20)\n"
+            "    def _repr_markdown_(self): return '*m*'\n    def _repr_json_(self): return {'rows': 3}\n"
+        )
+        kept = {"text/plain": "Report", "text/markdown": "*m*", "application/json": {"rows": 3}}
+        for end in "Report()", "display(Report())":
+            outcome = self.ok(code + end)
+            shown = outcome.value if end == "Report()" else outcome.displays[0]
+            left_out = shown.pop(LEFT_OUT)
+            self.assertEqual((shown, list(left_out)), (kept, ["text/html"]))
+            self.assertGreater(left_out["text/html"], 9 << 20)
+
+    def test_what_is_left_out_takes_no_room_from_what_comes_later(self):
+        code = "for size in 3, 9, 3, 3, 1:\n    display({'text/plain': str(size), 'a/b': 'x' * (size << 20)}, raw=True)"
+        outcome = self.ok(code)
+        self.assertEqual([shown["text/plain"] for shown in outcome.displays], ["3", "9", "3", "3", "1"])
+        self.assertEqual(["a/b" in shown for shown in outcome.displays], [True, False, True, False, True])
+
+    def test_a_text_that_is_too_large_leaves_the_other_forms(self):
+        code = "class A:\n    def __repr__(self): return 'x' * (9 << 20)\n    def _repr_html_(self): return 'h'\nA()"
+        value = self.ok(code).value
+        self.assertEqual((value["text/html"], list(value[LEFT_OUT])), ("h", ["text/plain"]))
+        self.assertRegex(value["text/plain"], r"^<\d+ bytes not shown")
 
     def test_surrogates(self):
         self.assertEqual(self.ok("display('\\udc80')\n'\\ud800'").value, {"text/plain": "'\\ud800'"})

@@ -290,12 +290,12 @@ class Harness:
                 self.channel.send(self.bounded({"op": "display", "data": shown}, "data"))
 
     def bounded(self, message, key):
-        """Encode one frame. A note takes the place of `message[key]` if that is more than one run may show."""
+        """Encode one frame. Of the bundle `message[key]`, only forms go out that fit into what one run may show."""
         data = encode(message)
         if message.get(key) is not None:
-            if self.shown + len(data) > harness_show.LARGEST_BUNDLES:
-                note = "<%d bytes not shown: more than %d in one run>" % (len(data), harness_show.LARGEST_BUNDLES)
-                data = encode(dict(message, **{key: {"text/plain": note}}))
+            left = harness_show.LARGEST_BUNDLES - self.shown
+            if len(data) > left:  # What is around the forms, and what says which are left out, has less than 1 KiB.
+                data = encode(dict(message, **{key: harness_show.fitting(message[key], left - 1024)}))
             self.shown += len(data)
         return data
 

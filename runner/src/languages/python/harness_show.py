@@ -3,7 +3,11 @@
 import sys
 from _frozen_importlib_external import FileLoader as _FileLoader
 
+from harness_channel import encode
+
 LARGEST_BUNDLES = 8 << 20
+# A form of its own in a bundle: the bytes of each form that was left out, because it was too large.
+LEFT_OUT = "application/vnd.thermae.left-out+json"
 TEXT_ONLY = frozenset((str, int, float, bool, complex, bytes, list, tuple, dict, set, frozenset, range, type))
 REPRS = (
     ("text/html", "_repr_html_"),
@@ -51,6 +55,22 @@ def as_bundle(data):
     for mime, one in dict(data).items():
         _add(shown, str(mime), one)
     return shown
+
+
+def fitting(shown, most):
+    """The bundle without its largest forms, so that the others have at most `most` bytes. It says what is left out; a
+    note takes the place of the text."""
+    sizes = {mime: len(encode({mime: one})) for mime, one in shown.items()}
+    left_out = {}
+    for mime in sorted(sizes, key=lambda mime: (mime != "text/plain", sizes[mime])):
+        if sizes[mime] > most:
+            left_out[mime] = sizes[mime]
+        else:
+            most -= sizes[mime]
+    kept = {mime: one for mime, one in shown.items() if mime not in left_out}
+    if "text/plain" in left_out:
+        kept["text/plain"] = "<%d bytes not shown: more than %d in one run>" % (sizes["text/plain"], LARGEST_BUNDLES)
+    return dict(kept, **{LEFT_OUT: left_out})
 
 
 def _add(shown, mime, one):

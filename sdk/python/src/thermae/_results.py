@@ -8,6 +8,7 @@ from thermae._artifacts import Artifact, AsyncArtifact, Fetch, artifact_fields
 from thermae._error import ThermaeError
 from thermae._events import MimeBundle
 from thermae._loop import Runner
+from thermae._notebook import together
 from thermae.errors import class_for
 
 Status: TypeAlias = Literal[
@@ -179,11 +180,11 @@ class BaseResult:
         return base64.b64decode(encoded) if encoded else str(self.raw.get(stream, "")).encode()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
-        """The result in a notebook: what it printed and its traceback as text, and its value or last display."""
-        rich = {} if self.error else self.value or (self.displays[-1] if self.displays else {})
+        """The result in a notebook: all that was printed, everything displayed, the value and the error, in order."""
         why = (self.error.traceback or f"{self.error.code}: {self.error.message}") if self.error else ""
-        texts = (self.stdout, self.stderr, why, str(rich.get("text/plain", "")))
-        return {**rich, "text/plain": "\n".join(text.rstrip("\n") for text in texts if text)}
+        parts: list[MimeBundle] = [{"text/plain": text} for text in (self.stdout, self.stderr) if text]
+        parts += [*self.displays, *([self.value] if self.value else []), *([{"text/plain": why}] if why else [])]
+        return together(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,13 +77,42 @@ def test_raise_for_status_raises_the_class_of_the_code() -> None:
     assert result(status="vanished").to_error() is not None
 
 
-def test_a_notebook_shows_what_matters() -> None:
-    rich = {"text/plain": "<Figure>", "image/png": "iVBO"}
-    assert result(stdout="a\n", value=rich)._repr_mimebundle_() == {"text/plain": "a\n<Figure>", "image/png": "iVBO"}
-    assert result(displays=[{"text/plain": "1"}, rich])._repr_mimebundle_() == rich
-    failed = result(status="failed", stdout="a", displays=[rich], error={"code": "c", "message": "m", "traceback": "T"})
-    assert failed._repr_mimebundle_() == {"text/plain": "a\nT"}
+def test_a_notebook_shows_a_single_thing_in_all_its_forms() -> None:
+    rich = {"text/plain": "<Figure>", "image/png": "iVBO", "application/vnd.x+json": {"k": 1}}
+    assert result(value=rich)._repr_mimebundle_() == rich
+    assert result(displays=[rich])._repr_mimebundle_() == rich
+    assert result(stdout="a\n")._repr_mimebundle_() == {"text/plain": "a\n"}
     assert result()._repr_mimebundle_() == {"text/plain": ""}
+
+
+def test_a_notebook_shows_texts_one_below_the_other() -> None:
+    error = {"code": "c", "message": "m", "traceback": "T"}
+    texts: dict[str, Any] = {"stdout": "a\n", "stderr": "b", "displays": [{"text/plain": "1"}], "error": error}
+    assert result(status="failed", **texts)._repr_mimebundle_() == {"text/plain": "a\nb\n1\nT"}
+    told = {"code": "wall_timeout", "message": "too slow"}
+    assert result(status="timed_out", stdout="a", error=told)._repr_mimebundle_() == {
+        "text/plain": "a\nwall_timeout: too slow"
+    }
+
+
+def test_a_notebook_shows_everything_in_order_if_anything_is_rich() -> None:
+    figures = [{"text/plain": f"<Figure {n}>", "image/png": f"png{n}\n"} for n in range(3)]
+    drawing = {"text/plain": "d", "image/svg+xml": "<svg/>"}
+    table = {"text/plain": "t", "text/html": "<table>"}
+    error = {"code": "c", "message": "m", "traceback": "E < F"}
+    for fields, last in (({"value": table}, "<table>"), ({"error": error, "status": "failed"}, "E &lt; F")):
+        bundle = result(stdout="1 < 2\n", stderr="careful", displays=[*figures, drawing], **fields)._repr_mimebundle_()
+        page = bundle.pop("text/html")
+        assert list(bundle) == ["text/plain"]
+        pictures = [f'src="data:image/png;base64,png{n}"' for n in range(3)]
+        at = [page.index(one) for one in ("1 &lt; 2", "careful", *pictures, "<svg/>", last)]
+        assert at == sorted(at)
+    assert bundle["text/plain"] == "1 < 2\ncareful\n<Figure 0>\n<Figure 1>\n<Figure 2>\nd\nE < F"
+
+
+def test_a_notebook_names_the_forms_of_what_has_no_text() -> None:
+    bundle = result(stdout="a", displays=[{"application/json": {}}])._repr_mimebundle_()
+    assert bundle == {"text/plain": "a\n<application/json>"}
 
 
 @pytest.mark.parametrize(
