@@ -118,7 +118,7 @@ mod tests {
     fn a_tool_is_declared_as_its_spec_says() {
         let spec = ToolSpec {
             description: "Sales of a year.".to_owned(),
-            input_schema: Some(json!({ "type": "object" })),
+            input_schema: Some((&json!({ "type": "object" })).into()),
             max_calls: Some(3),
             raw: true,
             ..ToolSpec::new("get sales")

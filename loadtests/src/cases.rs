@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thermae_client::ToolHandler;
-use thermae_schemas::{Job, JobId, Outcome, SessionName, SessionRequest, Status, ToolFailure, ToolSpec};
+use thermae_schemas::{Job, JobId, JsonText, Outcome, SessionName, SessionRequest, Status, ToolFailure, ToolSpec};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
@@ -104,11 +104,11 @@ pub fn describe(outcome: &Outcome) -> String {
 fn add() -> ToolSpec {
     ToolSpec {
         description: "Adds two numbers.".into(),
-        input_schema: Some(json!({
+        input_schema: Some(JsonText::from(&json!({
             "type": "object",
             "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } },
             "required": ["a", "b"],
-        })),
+        }))),
         ..ToolSpec::new("add")
     }
 }

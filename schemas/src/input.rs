@@ -45,6 +45,12 @@ impl PartialEq for JsonText {
     }
 }
 
+impl From<Box<RawValue>> for JsonText {
+    fn from(text: Box<RawValue>) -> Self {
+        Self(text)
+    }
+}
+
 impl From<&serde_json::Value> for JsonText {
     fn from(value: &serde_json::Value) -> Self {
         Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| unreachable!("a tree is always JSON")))

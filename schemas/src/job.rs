@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{
     ArtifactRequest, Capabilities, InputFile, InputValue, JobId, Language, LimitRequest, PoolName, SessionName, Stream,
-    TokenText,
+    TokenText, ToolSpec,
 };
 
 /// One request to run one program. Unknown fields are refused.
@@ -305,52 +304,6 @@ impl IfClientGone {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
     fn is_default(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// A function of the client that the code can call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ToolSpec {
-    /// Name of the tool. In the code, characters that an identifier can't contain become `_`. Two tools of a job must
-    /// not have the same name in the code.
-    #[schemars(length(min = 1, max = 128))]
-    pub name: String,
-    /// What the tool does, for the model that writes the code.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub description: String,
-    /// JSON Schema of the arguments. A call with other arguments raises an error in the code and is not sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input_schema: Option<Value>,
-    /// JSON Schema of the result, for the model that writes the code and for `help` in the code, from protocol 2 on.
-    /// Results are not checked against it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
-    /// How long a call of this tool can wait for its answer, in milliseconds, from protocol 2 on: at most as long as
-    /// the job's `limits.tool_ms`, which is also the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub timeout_ms: Option<u64>,
-    /// How many times the job can call the tool. Without it, the tool has no limit of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_calls: Option<u32>,
-    /// Whether the code gets the tool's results as text: strings unchanged, and everything else as JSON.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub raw: bool,
-}
-
-impl ToolSpec {
-    /// A tool that has only a name. All other fields have their defaults.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            description: String::new(),
-            input_schema: None,
-            output_schema: None,
-            timeout_ms: None,
-            max_calls: None,
-            raw: false,
-        }
     }
 }
 

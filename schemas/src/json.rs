@@ -49,8 +49,9 @@ impl Job {
             measure(text, MOST_IN_A_JOB)?;
         }
         let job: Self = serde_json::from_slice(text)?;
-        // Inputs are kept as they were written: nothing else has read them.
-        if small && !job.inputs.is_empty() {
+        // Inputs and the schemas of tools are kept as they were written: nothing else has read them.
+        let has_schemas = job.tools.iter().any(|tool| tool.input_schema.is_some() || tool.output_schema.is_some());
+        if small && (has_schemas || !job.inputs.is_empty()) {
             measure(text, MOST_IN_A_JOB)?;
         }
         Ok(job)
@@ -188,6 +189,10 @@ mod tests {
         assert!(Job::from_json(job("[1]").as_bytes()).is_ok());
         for bad in ["1e999", "\"\\ud800\""] {
             assert!(Job::from_json(job(bad).as_bytes()).is_err(), "{bad}");
+            for schema in ["input_schema", "output_schema"] {
+                let job = format!(r#"{{"id": "a", "code": "", "tools": [{{"name": "t", "{schema}": {bad}}}]}}"#);
+                assert!(Job::from_json(job.as_bytes()).is_err(), "{job}");
+            }
         }
     }
 

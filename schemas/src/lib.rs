@@ -59,7 +59,7 @@ pub use file_op::{
 };
 pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
-pub use job::{CheckpointWhen, Class, IfClientGone, IfGone, Job, SessionRequest, ToolSpec, lacks_code};
+pub use job::{CheckpointWhen, Class, IfClientGone, IfGone, Job, SessionRequest, lacks_code};
 pub use limits::LimitRequest;
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
@@ -67,7 +67,7 @@ pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestW
 pub use run::{OutputPart, PendingCall, RunInfo, RunQuery, RunState};
 pub use scope::{Scope, Scopes, UnknownScope};
 pub use token::TokenText;
-pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult};
+pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult, ToolSpec};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 
 /// Newest version of the protocol that this release speaks.

@@ -9,7 +9,6 @@ use thermae_schemas::{Job, TenantName, names};
 use thermae_service::trace::TraceContext;
 
 use crate::clock::Moment;
-use crate::tools::{Written, written};
 
 /// A job that was handed to this worker.
 #[derive(Debug)]
@@ -37,8 +36,6 @@ pub(crate) struct Work {
     pub submitter: Option<Address>,
     /// Trace context of the message.
     pub trace: TraceContext,
-    /// For each tool, its schemas as the client wrote them.
-    pub written: Vec<Written>,
     /// Size of the message in bytes, as an estimate of the work to compile its schemas; 0 if it has none.
     pub tool_bytes: usize,
 }
@@ -84,7 +81,6 @@ impl Work {
                 tracestate: headers.text(names::H_TRACESTATE).map(str::to_owned),
             },
             tool_bytes: if has_schemas(&job) { body.len() } else { 0 },
-            written: if job.tools.is_empty() { Vec::new() } else { written(body) },
             job,
         })
     }

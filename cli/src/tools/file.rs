@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use thermae_schemas::ToolSpec;
+use thermae_schemas::{JsonText, ToolSpec};
 use thermae_service::{config, units::Millis};
 
-use super::Command;
+use super::{Command, Written};
 use crate::failure::{Failure, chain};
 
 /// The content of a tools file.
@@ -34,10 +33,12 @@ pub(crate) struct Entry {
     pub(crate) description: String,
     /// JSON Schema of the arguments. Calls that do not match it never leave the worker.
     #[serde(default)]
-    pub(crate) input_schema: Option<Value>,
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub(crate) input_schema: Option<Written>,
     /// JSON Schema of the result. It documents the tool for the code; results are not checked.
     #[serde(default)]
-    pub(crate) output_schema: Option<Value>,
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub(crate) output_schema: Option<Written>,
     /// How often one job may call the tool. By default, there is no bound.
     #[serde(default)]
     pub(crate) max_calls: Option<u32>,
@@ -119,13 +120,17 @@ impl Entry {
             return Err(Failure::usage("bad_tool", format!("the tool {name:?} has a timeout of zero")));
         }
         let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() };
+        let schema = |key: &str, written: Option<Written>| {
+            let text = written.map(|written| JsonText::try_from(&written)).transpose();
+            text.map_err(|why| Failure::usage("bad_tool", format!("the {key} of the tool {name:?} {why}")))
+        };
         let spec = ToolSpec {
             description: self.description,
-            input_schema: self.input_schema,
-            output_schema: self.output_schema,
+            input_schema: schema("input_schema", self.input_schema)?,
+            output_schema: schema("output_schema", self.output_schema)?,
             max_calls: self.max_calls,
             raw: self.raw,
-            ..ToolSpec::new(name)
+            ..ToolSpec::new(&name)
         };
         Ok((spec, Command { words, dir, env: self.env, timeout }))
     }

@@ -8,6 +8,7 @@
 mod command;
 mod file;
 mod trust;
+mod written;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(crate) use command::Command;
 pub(crate) use file::{Entry, ToolsFile};
 use trust::Verdict;
 pub(crate) use trust::{Trust, command as trust};
+pub(crate) use written::Written;
 
 /// Python functions that programs often call by name. A tool with such a name would hide the function from the code.
 const BUILTINS: &[&str] = &[

@@ -84,7 +84,7 @@ fn a_trusted_file_beside_the_program_is_used_and_the_command_line_wins() {
         [tools.get_sales]
         command = ["python3", "sales.py"]
         description = "Sales of a region"
-        input_schema = { type = "object", required = ["region"] }
+        input_schema = { type = "object", properties = { region = {}, quarter = {} }, required = ["region"] }
         max_calls = 5
         timeout = "2s"
         [tools.echo]
@@ -102,7 +102,8 @@ fn a_trusted_file_beside_the_program_is_used_and_the_command_line_wins() {
         (sales.0.max_calls, sales.1.timeout, sales.1.dir.as_path()),
         (Some(5), Duration::from_secs(2), dir.path())
     );
-    assert_eq!(sales.0.input_schema, Some(json!({ "type": "object", "required": ["region"] })));
+    let schema = r#"{"type":"object","properties":{"region":{},"quarter":{}},"required":["region"]}"#;
+    assert_eq!(sales.0.input_schema.as_ref().unwrap().raw().get(), schema, "in the order of the file");
     assert_eq!(tools.entries["echo"].1.words[2], "tac");
     file.write_all(b"\n# changed\n").unwrap();
     assert_eq!(gather().entries.keys().collect::<Vec<_>>(), ["echo"], "it is not what was trusted");
@@ -128,6 +129,7 @@ fn nonsense_is_refused_with_its_place() {
         ("[tools.a]\ncommand = 'x'\ncomand = 'y'", "tools.a.comand"),
         ("[tools.a]\ncommand = 3", "tools.a.command"),
         ("[tools.a]\ntimeout = '1s'", "missing"),
+        ("[tools.a]\ncommand = 'x'\ninput_schema = { maximum = inf }", "the number inf"),
         ("[tols.a]", "tols"),
         ("[tools", "can't be used"),
     ] {

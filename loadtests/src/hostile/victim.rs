@@ -218,7 +218,7 @@ struct Once(Mutex<BTreeMap<String, u32>>);
 impl Once {
     fn spec() -> ToolSpec {
         let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
-        ToolSpec { input_schema: Some(schema), ..ToolSpec::new("once") }
+        ToolSpec { input_schema: Some((&schema).into()), ..ToolSpec::new("once") }
     }
 
     fn calls(&self) -> BTreeMap<String, u32> {

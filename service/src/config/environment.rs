@@ -15,8 +15,6 @@ enum Malformed {
     Syntax(#[from] toml::de::Error),
     #[error("expected one value")]
     NotOne,
-    #[error(transparent)]
-    Value(#[from] serde_json::Error),
 }
 
 /// The environment variables with one prefix.
@@ -60,7 +58,7 @@ impl Environment {
         let keys = secrets.keys();
         let mut tree = Tree::default();
         for (name, (path, text)) in self.variables.iter().filter(|(_, (path, _))| keys.contains(&path[0])) {
-            let kind = if secrets.has(path) { Ok(ValueKind::String(text.clone())) } else { parse(text) };
+            let kind = if secrets.has(path) { Ok(ValueKind::String(text.clone())) } else { parse(name, text) };
             let kind = kind.map_err(|error| Error::Value {
                 key: path.join("."),
                 origin: Some(name.clone()),
@@ -74,11 +72,11 @@ impl Environment {
 }
 
 /// Parses lists and tables as TOML. Everything else stays text, which the types of the structure read later.
-fn parse(text: &str) -> Result<ValueKind, Malformed> {
+fn parse(name: &String, text: &str) -> Result<ValueKind, Malformed> {
     if !text.starts_with(['[', '{']) {
         return Ok(ValueKind::String(text.to_owned()));
     }
-    let table: toml::Table = toml::from_str(&format!("value = {text}"))?;
-    let value = table.get("value").cloned().ok_or(Malformed::NotOne)?;
-    Ok(super::kind(serde_json::to_value(value)?))
+    let mut table: toml::Table = toml::from_str(&format!("value = {text}"))?;
+    let value = table.remove("value").ok_or(Malformed::NotOne)?;
+    Ok(super::file::value(name, value).kind)
 }

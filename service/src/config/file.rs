@@ -26,7 +26,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Tree, Error> {
     Ok(Tree::from(values.collect::<config::Map<_, _>>()))
 }
 
-fn value(origin: &String, item: toml::Value) -> Value {
+/// An item of a TOML text, in the order of its text.
+pub(super) fn value(origin: &String, item: toml::Value) -> Value {
     use toml::Value as Toml;
     let kind = match item {
         Toml::String(text) => ValueKind::String(text),

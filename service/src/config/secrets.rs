@@ -68,7 +68,7 @@ impl Secrets {
                 .strip_suffix(SUFFIX)
                 .filter(|secret| !has_itself(schema, &name) && self.child(schema, secret).is_some_and(is_secret));
             if let Some(secret) = secret {
-                let Some(file) = table.remove(&name) else { continue };
+                let Some(file) = table.shift_remove(&name) else { continue };
                 let origin = file.origin().map(str::to_owned);
                 let refuse = |message| Error::Value { key: path.clone(), origin: origin.clone(), message };
                 if table.contains_key(secret) {

@@ -101,7 +101,7 @@ async fn gate(
     work: &Work,
     bounds: Bounds,
 ) -> Result<(Gate, Vec<thermae_runner::frames::Tool>), Outcome> {
-    let (specs, written) = (work.job.tools.clone(), work.written.clone());
+    let specs = work.job.tools.clone();
     let capabilities = work.job.capabilities.clone();
     let token = match &work.job.token {
         None => None,
@@ -113,7 +113,7 @@ async fn gate(
     // Compiling schemas takes longer than reading them.
     let compiled = ctx.heavy.check(4 * work.tool_bytes, move || {
         let rejected = |code, why: String| Outcome::rejected(code, format!("{why}."));
-        let made = Gate::new(&specs, written, bounds);
+        let made = Gate::new(&specs, bounds);
         let (gate, tools) = made.map_err(|error| rejected(ErrorCode::SchemaViolation, error.to_string()))?;
         let allowed = Allowed::new(capabilities, token);
         let allowed = allowed.map_err(|error| rejected(ErrorCode::BadCapability, error.to_string()))?;

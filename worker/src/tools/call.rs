@@ -234,7 +234,7 @@ mod tests {
 
     /// Asks a provider as for a call of the tool `t`.
     async fn asked(provider: &dyn Provider, metrics: &Metrics, within: Duration, by_run: bool) -> Answer {
-        let (gate, _) = Gate::new(&[], vec![], Bounds::default()).unwrap();
+        let (gate, _) = Gate::new(&[], Bounds::default()).unwrap();
         let mut open = Arc::new(gate).comes(2).unwrap();
         let arguments = RawValue::from_string("{}".into()).unwrap();
         let entry = enter(&Table::default()).unwrap();

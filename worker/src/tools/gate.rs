@@ -9,11 +9,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_runner::frames;
 use thermae_schemas::json::measure;
-use thermae_schemas::{AliasClash, ErrorCode, ToolSpec, alias, alias_clash};
+use thermae_schemas::{AliasClash, ErrorCode, JsonText, ToolSpec, alias, alias_clash};
 use thermae_tokens::TokenId;
 
 use super::schema::{Mismatch, Schema};
-use super::{Allowed, Refused, Written};
+use super::{Allowed, Refused, parameters};
 use crate::bundle::MOST_VALUES;
 use crate::fit::LARGEST;
 use crate::options::Bounds;
@@ -111,35 +111,35 @@ impl Drop for Open {
 }
 
 impl Gate {
-    /// Makes the gate for these tools, and describes the tools for the runner. `written` are the schemas of each tool,
-    /// as
-    /// [`super::written()`] finds them.
+    /// Makes the gate for these tools, and describes the tools for the runner.
     ///
     /// # Errors
     /// Two tools have the same name in the code, or a schema can't be used.
-    pub(crate) fn new(
-        specs: &[ToolSpec],
-        mut written: Vec<Written>,
-        bounds: Bounds,
-    ) -> Result<(Self, Vec<frames::Tool>), Error> {
+    pub(crate) fn new(specs: &[ToolSpec], bounds: Bounds) -> Result<(Self, Vec<frames::Tool>), Error> {
         if let Some(clash) = alias_clash(specs.iter().map(|spec| spec.name.as_str())) {
             return Err(Error::Clash(clash));
         }
-        written.resize(specs.len(), Written::default());
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told = Vec::with_capacity(specs.len());
-        for (spec, written) in specs.iter().zip(written) {
-            let schema = spec.input_schema.as_ref().map(Schema::compile).transpose();
-            let schema = schema.map_err(|e| Error::Schema { tool: spec.name.clone(), why: e.brief() })?;
+        for spec in specs {
+            let bad = |why| Error::Schema { tool: spec.name.clone(), why };
+            let schema = match &spec.input_schema {
+                None => None,
+                Some(text) => {
+                    let tree = serde_json::from_str(text.raw().get()).map_err(|e| bad(e.to_string()))?;
+                    Some(Schema::compile(&tree).map_err(|e| bad(e.brief()))?)
+                }
+            };
+            let text = |schema: &Option<JsonText>| schema.as_ref().map(|schema| schema.raw().to_owned());
             let timeout = spec.timeout_ms.map(Duration::from_millis);
             tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls, timeout });
             told.push(frames::Tool {
                 name: spec.name.clone(),
                 alias: alias(&spec.name),
                 description: spec.description.clone(),
-                params: written.params(),
-                input_schema: written.input_schema,
-                output_schema: written.output_schema,
+                params: parameters::names(spec),
+                input_schema: text(&spec.input_schema),
+                output_schema: text(&spec.output_schema),
                 raw: spec.raw,
             });
         }
@@ -282,19 +282,19 @@ mod tests {
     #[test]
     fn tools_have_the_names_that_the_wire_contract_gives_them() {
         for (name, expected) in ALIAS_CASES {
-            let (_, told) = Gate::new(&[spec(name)], vec![], Bounds::default()).unwrap();
+            let (_, told) = Gate::new(&[spec(name)], Bounds::default()).unwrap();
             assert_eq!(told[0].alias, *expected);
         }
     }
 
     #[test]
     fn two_tools_must_not_become_one() {
-        let error = Gate::new(&[spec("a.b"), spec("a-b")], vec![], Bounds::default()).err().unwrap();
+        let error = Gate::new(&[spec("a.b"), spec("a-b")], Bounds::default()).err().unwrap();
         let text = "the tools \"a.b\" and \"a-b\" would both be called a_b in the code; rename one";
         assert_eq!(error.to_string(), text);
         for (first, one) in ALIAS_CASES {
             for (second, other) in ALIAS_CASES {
-                let gate = Gate::new(&[spec(first), spec(second)], vec![], Bounds::default());
+                let gate = Gate::new(&[spec(first), spec(second)], Bounds::default());
                 assert_eq!(gate.is_err(), one == other, "{first:?} and {second:?}");
             }
         }
@@ -306,9 +306,8 @@ mod tests {
         tool.max_calls = Some(1);
         tool.timeout_ms = Some(7);
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        let written = Written { input_schema: Some(raw(&schema)), output_schema: None };
-        tool.input_schema = Some(schema);
-        let (gate, told) = Gate::new(&[tool], vec![written], Bounds::default()).unwrap();
+        tool.input_schema = Some((&schema).into());
+        let (gate, told) = Gate::new(&[tool], Bounds::default()).unwrap();
         assert_eq!(
             (told[0].params.as_slice(), gate.timeout("t")),
             (&["n".to_owned()][..], Some(Duration::from_millis(7)))
@@ -327,8 +326,8 @@ mod tests {
         for schema in [json!({"type": "objekt"}), json!({"$ref": "http://127.0.0.1:1/x.json"}), json!({"pattern": "("})]
         {
             let mut tool = spec("t");
-            tool.input_schema = Some(schema.clone());
-            assert!(Gate::new(&[tool], vec![], Bounds::default()).is_err(), "{schema}");
+            tool.input_schema = Some((&schema).into());
+            assert!(Gate::new(&[tool], Bounds::default()).is_err(), "{schema}");
         }
     }
 
@@ -336,8 +335,8 @@ mod tests {
     fn schemas_speak_json_and_not_python() {
         let mut tool = spec("t");
         tool.input_schema =
-            Some(json!({"properties": {"b": {"enum": [true, false, null]}}, "additionalProperties": false}));
-        let (gate, _) = Gate::new(&[tool], vec![], Bounds::default()).unwrap();
+            Some((&json!({"properties": {"b": {"enum": [true, false, null]}}, "additionalProperties": false})).into());
+        let (gate, _) = Gate::new(&[tool], Bounds::default()).unwrap();
         assert!(gate.check("t", raw(&json!({"b": null}))).is_ok());
         assert!(gate.check("t", raw(&json!({"b": "None"}))).is_err());
     }
@@ -345,8 +344,8 @@ mod tests {
     #[test]
     fn what_is_checked_is_what_leaves_and_what_is_not_leaves_as_it_came() {
         let mut checked = spec("checked");
-        checked.input_schema = Some(json!({"properties": {"path": {"const": "/tmp"}}}));
-        let (gate, _) = Gate::new(&[checked, spec("plain")], vec![], Bounds::default()).unwrap();
+        checked.input_schema = Some((&json!({"properties": {"path": {"const": "/tmp"}}})).into());
+        let (gate, _) = Gate::new(&[checked, spec("plain")], Bounds::default()).unwrap();
         let twice = || RawValue::from_string(r#"{"path": "/etc", "path": "/tmp"}"#.into()).unwrap();
         assert_eq!(gate.check("checked", twice()).unwrap().get(), r#"{"path":"/tmp"}"#);
         assert_eq!(gate.check("plain", twice()).unwrap().get(), twice().get());
@@ -355,8 +354,8 @@ mod tests {
     #[test]
     fn arguments_of_many_values_are_refused_and_never_a_tree() {
         let mut checked = spec("checked");
-        checked.input_schema = Some(json!({"type": "object"}));
-        let (gate, _) = Gate::new(&[checked, spec("plain")], vec![], Bounds::default()).unwrap();
+        checked.input_schema = Some((&json!({"type": "object"})).into());
+        let (gate, _) = Gate::new(&[checked, spec("plain")], Bounds::default()).unwrap();
         let many = |n: usize| RawValue::from_string(format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(n))).unwrap();
         for (tool, most) in [("checked", MOST_CHECKED), ("plain", MOST_VALUES)] {
             assert!(gate.check(tool, many(most / 2 - 2)).is_ok(), "{tool}");
@@ -373,7 +372,7 @@ mod tests {
             tool_argument_bytes: thermae_service::units::ByteSize(bytes),
             ..Bounds::default()
         };
-        let gate = |bounds| Arc::new(Gate::new(&[spec("t")], vec![], bounds).unwrap().0);
+        let gate = |bounds| Arc::new(Gate::new(&[spec("t")], bounds).unwrap().0);
         let refused = |gate: &Arc<Gate>, bytes| gate.comes(bytes).err().unwrap().message;
         let few = gate(bounds(2, 1000));
         assert!(few.comes(1).is_ok() && few.comes(1).is_ok());

@@ -18,10 +18,10 @@ mod gate;
 #[cfg(test)]
 mod hostile;
 mod in_flight;
+mod parameters;
 mod provider;
 mod schema;
 mod token;
-mod written;
 
 pub(crate) use approval::Approvals;
 pub(crate) use call::{Patience, answer, call, turn_away};
@@ -31,4 +31,3 @@ pub(crate) use gate::{Gate, Open};
 pub(crate) use in_flight::InFlight;
 pub(crate) use provider::{Answer, Call, Provider, Refused};
 pub(crate) use token::Held;
-pub(crate) use written::{Written, written};

@@ -18,7 +18,7 @@ for bad in [5000, 'many']:
 fn job() -> Job {
     let set = r#"[{"pattern": "transfer", "constraints": [{"path": "amount", "op": "<", "value": 1000}]}]"#;
     let schema = json!({ "properties": { "amount": { "type": "integer" } } });
-    let tool = ToolSpec { input_schema: Some(schema), ..ToolSpec::new("transfer") };
+    let tool = ToolSpec { input_schema: Some((&schema).into()), ..ToolSpec::new("transfer") };
     Job { protocol: 3, tools: vec![tool], capabilities: Some(Capabilities::from_json(set).unwrap()), ..python(CODE) }
 }
 

@@ -65,7 +65,7 @@ async fn values_beyond_a_million_are_not_shown_and_not_sent() {
     let outcome = fleet.run(&job).await;
     assert!(outcome.stdout.contains("tool_arguments") && outcome.stdout.contains("values"), "{outcome:?}");
     job = tools("call 100000");
-    job.tools[0].input_schema = Some(json!({"type": "object"}));
+    job.tools[0].input_schema = Some((&json!({"type": "object"})).into());
     let outcome = fleet.run(&job).await;
     assert!(outcome.stdout.contains("more than 100000 values"), "{outcome:?}");
     worker.end().await;

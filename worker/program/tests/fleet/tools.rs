@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use thermae_backplane::bus::{Bus, ExchangeKind, ExchangeSpec, Headers, Message, QueueSpec};
-use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolResult, ToolSpec, names};
+use thermae_schemas::{ErrorCode, Job, JsonText, Status, TenantName, ToolReply, ToolResult, ToolSpec, names};
 
 use crate::harness::{Fleet, options, python};
 
@@ -43,12 +43,13 @@ async fn a_call_is_checked_before_it_leaves_and_its_error_is_the_codes() {
     let worker = fleet.worker(options()).await;
     let mut strict = tool("strict");
     strict.max_calls = Some(1);
-    strict.input_schema = Some(json!({
+    let schema = r#"{
         "type": "object",
         "properties": {"zeta": {"type": "integer"}, "alpha": {"type": "boolean"}},
         "required": ["zeta"],
-        "additionalProperties": false,
-    }));
+        "additionalProperties": false
+    }"#;
+    strict.input_schema = Some(JsonText::new(schema.into()).unwrap());
     let code = "
 for arguments in [{'zeta': 'x'}, {'zeta': 1, 'other': 2}]:
     try:
@@ -62,11 +63,7 @@ except ToolError as e:
     print(e)
 ";
     let job = with_tools(code, vec![strict]);
-    let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
-    // Positional arguments have the order in which a client wrote the properties; our own types sort them.
-    let sorted = r#"{"alpha":{"type":"boolean"},"zeta":{"type":"integer"}}"#;
-    let written = r#"{"zeta":{"type":"integer"},"alpha":{"type":"boolean"}}"#;
-    message.body = String::from_utf8(message.body.to_vec()).unwrap().replace(sorted, written).into();
+    let message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
     fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
     let call = fleet.tool_call(&job).await;
     assert_eq!(call.call.len(), 32, "128 bits");

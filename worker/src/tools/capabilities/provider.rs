@@ -135,7 +135,7 @@ mod tests {
         let specs = ["t", "u", "never"].map(ToolSpec::new);
         let set = set.map(|set| Set::from_json(set).unwrap());
         let allowed = Allowed::new(set, None).unwrap().map(Arc::new);
-        let gate = Gate::new(&specs, vec![], Bounds::default()).unwrap().0.under(allowed);
+        let gate = Gate::new(&specs, Bounds::default()).unwrap().0.under(allowed);
         let echo = Arc::new(Echo::default());
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let (bus, worker) = (Arc::new(bus::Local::new()), WorkerId::boot("w"));

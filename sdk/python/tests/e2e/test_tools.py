@@ -1,0 +1,25 @@
+"""Tools of a real fleet, called by the code of its runs."""
+
+from fleets import any_fleet
+
+from thermae import Sandbox, tool
+
+
+@tool
+def transfer(source: str, dest: str, amount: int = 1) -> str:
+    """Moves money."""
+    return f"{amount} from {source} to {dest}"
+
+
+def test_positional_arguments_have_the_order_of_the_function() -> None:
+    code = """
+import inspect
+print(await transfer("alice", "bob"))
+print(await transfer("alice", dest="bob", amount=2))
+print(inspect.signature(transfer))
+help(transfer)
+"""
+    with Sandbox(tools=[transfer], **any_fleet(1)) as box:
+        lines = box.run(code).stdout.splitlines()
+    assert lines[:3] == ["1 from alice to bob", "2 from alice to bob", "(source: str, dest: str, amount: int = 1)"]
+    assert lines[3] == "await transfer(source: str, dest: str, amount: int = 1) -> str"
