@@ -30,7 +30,9 @@ from thermae._error import ThermaeError
 from thermae._events import Accepted, Approval, Audit, Display, LiveEvent, MimeBundle, Started, Stderr, Stdout, ToolCall
 from thermae._file_results import FileStat, Found, Match
 from thermae._files import InputFile
+from thermae._for_model import ForModel, ModelImage
 from thermae._jobs import Job, JobOptions, RunOptions, SessionOptions, StreamOptions
+from thermae._made_calls import CallState, MadeCall
 from thermae._options import EmbeddedOptions
 from thermae._process import Process, Stdin
 from thermae._progress import BatchItem, Progress
@@ -63,6 +65,7 @@ __all__ = [
     "Audit",
     "Batch",
     "BatchItem",
+    "CallState",
     "Capability",
     "CommandOptions",
     "Comparison",
@@ -75,6 +78,7 @@ __all__ = [
     "ExecResult",
     "FileStat",
     "Files",
+    "ForModel",
     "ForkedClientError",
     "Found",
     "InputFile",
@@ -83,8 +87,10 @@ __all__ = [
     "LeftOut",
     "LimitsUsed",
     "LiveEvent",
+    "MadeCall",
     "Match",
     "MimeBundle",
+    "ModelImage",
     "NeedsApproval",
     "Output",
     "PendingCall",

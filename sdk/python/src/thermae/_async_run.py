@@ -12,6 +12,8 @@ from thermae._calls import LARGEST_ANSWER, ToolCalls, answer_of, failure_of
 from thermae._error import ThermaeError
 from thermae._events import Approval, Decided, Described, Ended, LiveEvent, ToolCall, read_event
 from thermae._jobs import Job
+from thermae._kept import live_session
+from thermae._made_calls import LONGEST
 from thermae._request import END, SUBMITTED, WINDOW, Request
 from thermae._results import AsyncResult, read_result
 from thermae._retry import pause
@@ -172,6 +174,7 @@ class AsyncRun:
             raise ValueError(f"the answer has {len(payload)} bytes, more than {LARGEST_ANSWER}")
         await self._ask("answer", {"call": call_id, "reply_to": reply_to}, payload)
         self._answered.add(call_id)
+        self._calls.log.end(call_id, "answered", payload[:LONGEST].decode(errors="replace"))
         self._calls.give_up(call_id)
 
     async def decide(self, asked: Approval, verdict: Verdict) -> None:
@@ -268,7 +271,9 @@ class AsyncRun:
         if self._error is not None:
             raise copy.copy(self._error)
         if self._result is None:
-            self._result = read_result(self.id, self._outcome or {}, self._sandbox.fetch)
+            outcome = self._outcome or {}
+            live = live_session(self._sandbox, outcome)
+            self._result = read_result(self.id, outcome, self._sandbox.fetch, self._calls.log, live)
         return self._result
 
     async def _follow(self, request: Request) -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from thermae._declared import DeclaredTool
 from thermae._events import ToolCall
+from thermae._made_calls import LONGEST, CallLog
 from thermae._request import json_payload
 from thermae._thread import as_exception, in_thread
 from thermae._tools import Tool
@@ -36,12 +37,14 @@ class ToolCalls:
         self._loop = loop
         self._context = contextvars.copy_context()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self.log = CallLog()
 
     def begin(self, call: ToolCall, reply: Callable[[bytes], None]) -> None:
         """Starts to answer a call. `reply` gets the payload of the answer.
 
         A call that came before is not repeated. A call of a tool that no function here answers goes on to wait.
         """
+        self.log.begin(call)
         tool = self._tools.get(call.tool)
         if tool is not None and not isinstance(tool, DeclaredTool) and call.call not in self._running:
             self._running[call.call] = asyncio.create_task(self._answer(tool, call, reply))
@@ -63,25 +66,28 @@ class ToolCalls:
     async def _answer(self, tool: Tool[..., Any], call: ToolCall, reply: Callable[[bytes], None]) -> None:
         within = min(call.within, tool.timeout or call.within)
         clock = asyncio.timeout(within)
+        called = False
         try:
+            positional, named = tool.schema.bind(call.arguments)
+            called = True
             async with clock:
-                result = await self._call(tool, call.arguments)
+                result = await self._call(tool, functools.partial(tool.function, *positional, **named))
             answer = b'{"ok":' + tool.schema.write(result) + b"}"
             if len(answer) > LARGEST_ANSWER:
                 raise ValueError(f"the result has {len(answer)} bytes, more than {LARGEST_ANSWER}")
+            self.log.end(call.call, "answered", answer[6 : 6 + LONGEST * 4].decode(errors="replace").rstrip("}"))
         except (Exception, asyncio.CancelledError) as raised:
             if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
                 raise
             error: BaseException = raised
-            if isinstance(raised, TimeoutError) and clock.expired():
+            if late := isinstance(raised, TimeoutError) and clock.expired():
                 error = TimeoutError(f"the tool took longer than {within:g} s")
+            self.log.end(call.call, "unknown" if late else "answered" if called else "refused", _text(error))
             _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
             answer = json.dumps({"error": _failure(error) if call.protocol >= 2 else _text(error)}).encode()
         reply(answer)
 
-    async def _call(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
-        positional, named = tool.schema.bind(arguments)
-        work = functools.partial(tool.function, *positional, **named)
+    async def _call(self, tool: Tool[..., Any], work: Callable[[], Any]) -> Any:
         name = f"thermae-tool-{tool.name}"
         return await call_function(work, self._context.copy(), self._loop, is_async=tool.is_async, name=name)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from thermae._approvals import Approvals
 from thermae._calls import ToolCalls
 from thermae._error import ThermaeError
-from thermae._events import Approval, Decided, Described, Ended, LiveEvent, Started, ToolCall, read_event
+from thermae._events import Approval, Audit, Decided, Described, Ended, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
+from thermae._kept import live_session
 from thermae._request import END, WINDOW, Request
 from thermae._results import AsyncResult, read_result
 from thermae._retry import pause
@@ -34,10 +35,14 @@ class Course:
         self.result: AsyncResult | None = None
         self._sandbox = sandbox
         self._kinds = set(kinds)
+        self._tells_audit = "audit" in self._kinds
         self._retries = max_retries
         self._tools = job.tools(sandbox.tools)
         self._capabilities = job.capabilities(sandbox.capabilities)
         self._token = job.token(sandbox.token, self._tools)
+        if self._capabilities is not None or self._token is not None:
+            # The fleet refuses calls by itself then: only its audit log tells of them.
+            self._kinds.add("audit")
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
         self._approvals = Approvals(sandbox, others=not sandbox.is_alone)
         self._request: Request | None = None
@@ -159,7 +164,8 @@ class Course:
         return self._request, until
 
     def _read(self, outcome: dict[str, Any]) -> AsyncResult:
-        return read_result(self.job.id, outcome, self._sandbox.fetch)
+        live = live_session(self._sandbox, outcome)
+        return read_result(self.job.id, outcome, self._sandbox.fetch, self._calls.log, live)
 
     def _arrived(self, request: Request, payload: bytes) -> LiveEvent | Ended | None:
         """Reads an event as soon as it is there. Tool calls don't wait for whoever reads the events."""
@@ -174,6 +180,9 @@ class Course:
             self._calls.begin(event, lambda answer: request.reply(fields, answer))
         elif isinstance(event, Approval):
             self._approvals.begin(event)
+        elif isinstance(event, Audit):
+            self._calls.log.see(event)
+            return event if self._tells_audit else None
         elif isinstance(event, Ended):
             self._end_calls()
         if isinstance(event, Started | Ended):

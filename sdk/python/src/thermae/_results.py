@@ -1,13 +1,17 @@
 """How jobs ended."""
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from thermae._artifacts import Artifact, AsyncArtifact, Fetch, artifact_fields
 from thermae._error import ThermaeError
 from thermae._events import MimeBundle
+from thermae._for_model import LIMIT, ForModel, Writing
+from thermae._kept import LiveSession
 from thermae._loop import Runner
+from thermae._made_calls import MadeCall
 from thermae._notebook import together
 from thermae.errors import class_for
 
@@ -117,9 +121,11 @@ class BaseResult:
         limits: The limits that applied.
         session: The job's session.
         left_out: Files that are not among the artifacts.
+        calls: The tool calls that this process has seen, in order, and what became of each.
         worker: Id of the worker that ran the job.
         duplicate_of: Id of the job with the same idempotency key that ran instead of this one.
         raw: The whole outcome, with whatever a newer fleet says about it.
+        live: The job's session, if this process can ask it.
     """
 
     job_id: str
@@ -136,9 +142,11 @@ class BaseResult:
     limits: LimitsUsed | None = field(repr=False)
     session: SessionState | None
     left_out: list[LeftOut] = field(repr=False)
+    calls: list[MadeCall] = field(repr=False)
     worker: str | None = field(repr=False)
     duplicate_of: str | None = field(repr=False)
     raw: dict[str, Any] = field(repr=False)
+    live: LiveSession | None = field(repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -197,6 +205,21 @@ class Result(BaseResult):
 
     artifacts: list[Artifact]
 
+    def for_model(self, limit: int = LIMIT) -> ForModel:
+        """What a model should read of the result. Images are apart from the text.
+
+        The text says how the program ended, has its output, value and error, the calls that it had made if it did not
+        succeed, and notes.
+
+        Long parts are cut in the middle. In a session, a file of the session, which the text names, has all of each.
+
+        Args:
+            limit: Most characters of the text.
+        """
+        writing = Writing(self, limit)
+        kept = self.live is not None and bool(writing.cut) and self.live.keep_blocking(writing.folder, writing.cut)
+        return writing.finish(in_session=kept)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncResult(BaseResult):
@@ -208,6 +231,21 @@ class AsyncResult(BaseResult):
 
     artifacts: list[AsyncArtifact]
 
+    async def for_model(self, limit: int = LIMIT) -> ForModel:
+        """What a model should read of the result. Images are apart from the text.
+
+        The text says how the program ended, has its output, value and error, the calls that it had made if it did not
+        succeed, and notes.
+
+        Long parts are cut in the middle. In a session, a file of the session, which the text names, has all of each.
+
+        Args:
+            limit: Most characters of the text.
+        """
+        writing = Writing(self, limit)
+        kept = self.live is not None and bool(writing.cut) and await self.live.keep(writing.folder, writing.cut)
+        return writing.finish(in_session=kept)
+
     def to_sync(self, runner: Runner) -> Result:
         """The same for callers without an event loop."""
         artifacts = [
@@ -215,10 +253,13 @@ class AsyncResult(BaseResult):
             for one, a in zip(self.raw.get("artifacts", ()), self.artifacts, strict=True)
         ]
         fields = {name: getattr(self, name) for name in BaseResult.__dataclass_fields__}
+        fields["live"] = self.live and self.live.to_sync(runner)
         return Result(**fields, artifacts=artifacts)
 
 
-def read_result(job: str, raw: dict[str, Any], fetch: Fetch) -> AsyncResult:
+def read_result(
+    job: str, raw: dict[str, Any], fetch: Fetch, calls: Iterable[MadeCall] = (), live: LiveSession | None = None
+) -> AsyncResult:
     """The result in an event."""
     error, session, limits = raw.get("error"), raw.get("session"), raw.get("limits")
     return AsyncResult(
@@ -236,9 +277,11 @@ def read_result(job: str, raw: dict[str, Any], fetch: Fetch) -> AsyncResult:
         limits=_known(LimitsUsed, limits) if limits else None,
         session=_session(session) if session else None,
         left_out=[_known(LeftOut, one) for one in raw.get("artifacts_left_out", ())],
+        calls=list(calls),
         worker=raw.get("worker"),
         duplicate_of=raw.get("duplicate_of"),
         raw=raw,
+        live=live,
         artifacts=[AsyncArtifact(**artifact_fields(one), fetch=fetch) for one in raw.get("artifacts", ())],
     )
 

@@ -1,28 +1,17 @@
 import copy
 import json
 import pickle
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import result
 
 from thermae import Sandbox, errors
-from thermae._events import Audit, Ended, read_event
+from thermae._events import Audit, read_event
 from thermae._frames import BadFrameError
-from thermae._results import AsyncResult, Status, read_result
-
-
-async def nothing(ref: str, url: str | None) -> AsyncIterator[bytes]:
-    raise AssertionError
-    yield b""
-
-
-def result(**fields: Any) -> AsyncResult:
-    payload = json.dumps({"protocol": 1, "job": "j", "attempt": 2, "event": "result", "status": "succeeded", **fields})
-    event = read_event(payload.encode())
-    assert isinstance(event, Ended)
-    return read_result(event.job_id, event.outcome, nothing)
+from thermae._results import Status
 
 
 def test_the_whole_outcome_is_read() -> None:
