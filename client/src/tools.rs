@@ -24,8 +24,8 @@ use crate::{Error, Follower, publish, trace};
 #[async_trait]
 pub trait ToolHandler: Send + Sync + 'static {
     /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The failure's type and data reach
-    /// only jobs of protocol 2; other jobs get the type as a part of the text. The call is dropped when the code no
-    /// longer waits for it, but *not* when the job ends.
+    /// only jobs of protocol 2; other jobs get the type as a part of the text. The call is dropped when its time is over,
+    /// and the code then gets a `TimeoutError`. It is *not* dropped when the job ends.
     async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure>;
 }
 
@@ -51,7 +51,7 @@ struct Table {
 enum Seen {
     /// It is being answered, in this turn. The token ends that.
     Running(Turn, CancellationToken),
-    /// Its answer; `None` if it was too large to keep.
+    /// Its answer; `None` if it was too large to keep, or the call's time was over before.
     Answered(Option<Bytes>),
 }
 
@@ -59,7 +59,7 @@ enum Seen {
 enum Verdict {
     /// It is new: run the tool, until the token is cancelled.
     New(CancellationToken),
-    /// It is still running, or its answer was too large to keep: do nothing.
+    /// It is still running, its answer was too large to keep, or its time was over: do nothing.
     Repeat,
     /// It was answered: send the same answer again.
     Answered(Bytes),
@@ -90,8 +90,9 @@ impl Calls {
         Verdict::New(end)
     }
 
-    /// Keeps the answer of a call. Returns `false` if the call was given up, or answered by hand.
-    fn done(&self, call: &str, turn: &Turn, answer: &Bytes) -> bool {
+    /// Keeps the answer of a call, or that its time was over. Returns `false` if the call was given up, or answered by
+    /// hand.
+    fn done(&self, call: &str, turn: &Turn, answer: Option<&Bytes>) -> bool {
         let mut table = self.lock();
         // The end of a turn can make its follower give a last answer. Nobody may get that one.
         let runs = match table.seen.get(call) {
@@ -111,9 +112,9 @@ impl Calls {
             Some(Seen::Answered(_)) => {}
             Some(Seen::Running(_, end)) => {
                 end.cancel();
-                table.keep(call, answer);
+                table.keep(call, Some(answer));
             }
-            None => table.keep(call, answer),
+            None => table.keep(call, Some(answer)),
         }
     }
 
@@ -128,8 +129,8 @@ impl Calls {
 }
 
 impl Table {
-    fn keep(&mut self, call: &str, answer: &Bytes) {
-        let kept = (answer.len() <= KEPT_BYTES).then(|| answer.clone());
+    fn keep(&mut self, call: &str, answer: Option<&Bytes>) {
+        let kept = answer.filter(|answer| answer.len() <= KEPT_BYTES).cloned();
         self.seen.insert(call.to_owned(), Seen::Answered(kept));
         self.answered.push_back(call.to_owned());
         if self.answered.len() > KEPT
@@ -224,6 +225,9 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
 }
 
 /// Answers a call by its follower. Returns the message that has to be sent.
+///
+/// A call whose time is over gets no answer from here: the worker ends it by its own clock, with an error that is the
+/// same for every tool. A second one would win by luck.
 async fn run(
     under_way: UnderWay,
     follower: Arc<dyn Follower>,
@@ -235,13 +239,13 @@ async fn run(
     let (id, reply_to) = (call.call.clone(), call.reply_to.clone());
     let answered = AssertUnwindSafe(follower.tool_call(call, event)).catch_unwind();
     let reply = match tokio::time::timeout(within(within_ms), answered).await {
-        Ok(Ok(reply)) => reply,
-        Ok(Err(_)) => Err(format!("the tool {tool:?} panicked").into()),
-        Err(_) => Err(format!("the tool {tool:?} did not answer within {within_ms} ms").into()),
+        Ok(Ok(reply)) => Some(reply),
+        Ok(Err(_)) => Some(Err(format!("the tool {tool:?} panicked").into())),
+        Err(_) => None,
     };
-    let body = encode(&id, protocol, reply);
-    let counts = under_way.shared.calls.done(&id, &under_way.turn, &body);
-    counts.then(|| (under_way.shared.clone(), reply_to, body, within(within_ms)))
+    let body = reply.map(|reply| encode(&id, protocol, reply));
+    let counts = under_way.shared.calls.done(&id, &under_way.turn, body.as_ref());
+    body.filter(|_| counts).map(|body| (under_way.shared.clone(), reply_to, body, within(within_ms)))
 }
 
 fn within(ms: u64) -> Duration {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use thermae_schemas::JobId;
+use thermae_schemas::{JobId, ToolFailure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 /// Largest result, in bytes.
@@ -32,12 +32,14 @@ impl Command {
     /// Runs the command once. If the future is dropped, the command and everything that it started is killed.
     ///
     /// # Errors
-    /// The message of the `ToolError` that the code gets.
-    pub(crate) async fn call(&self, job: &JobId, tool: &str, arguments: &Value) -> Result<Value, String> {
-        match tokio::time::timeout(self.timeout, self.run(job, tool, arguments)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(format!("the tool {tool} did not end within {:?} and was killed", self.timeout)),
-        }
+    /// The `ToolError` that the code gets; a `TimeoutError`, too, if the time was over.
+    pub(crate) async fn call(&self, job: &JobId, tool: &str, arguments: &Value) -> Result<Value, ToolFailure> {
+        let late = || ToolFailure {
+            kind: Some("TimeoutError".to_owned()),
+            ..format!("the tool {tool} did not end within {:?} and was killed", self.timeout).into()
+        };
+        let answer = tokio::time::timeout(self.timeout, self.run(job, tool, arguments)).await;
+        answer.map_err(|_| late())?.map_err(ToolFailure::from)
     }
 
     async fn run(&self, job: &JobId, tool: &str, arguments: &Value) -> Result<Value, String> {

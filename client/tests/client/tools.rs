@@ -9,6 +9,7 @@ use thermae_backplane::bus::{Bus, Consumer, QueueSpec};
 use thermae_client::ToolHandler;
 use thermae_schemas::{EventBody, JobId, ToolCall, ToolFailure, ToolReply, ToolResult, WorkerId, names};
 use tokio::sync::Barrier;
+use tokio_util::sync::CancellationToken;
 
 use super::{Fleet, job, soon, tenant};
 
@@ -19,6 +20,8 @@ fn typed() -> ToolFailure {
 struct Tools {
     together: Barrier,
     calls: AtomicUsize,
+    /// A call of `sleeps` was given up.
+    given_up: CancellationToken,
 }
 
 #[async_trait]
@@ -33,14 +36,17 @@ impl ToolHandler for Tools {
             }
             "typed" => Err(typed()),
             "fails" => Err("no such city".into()),
-            "sleeps" => std::future::pending().await,
+            "sleeps" => {
+                let _given_up = self.given_up.clone().drop_guard();
+                std::future::pending().await
+            }
             _ => panic!("boom"),
         }
     }
 }
 
 fn tools() -> Arc<Tools> {
-    Arc::new(Tools { together: Barrier::new(3), calls: AtomicUsize::new(0) })
+    Arc::new(Tools { together: Barrier::new(3), calls: AtomicUsize::new(0), given_up: CancellationToken::new() })
 }
 
 fn worker() -> WorkerId {
@@ -53,7 +59,7 @@ fn call(call: &str, tool: &str, arguments: Value) -> EventBody {
         tool: tool.to_owned(),
         arguments,
         reply_to: names::calls_key(&tenant(), &worker()),
-        within_ms: if tool == "sleeps" { 20 } else { 10_000 },
+        within_ms: if tool == "sleeps" { 20 } else { 90_000 },
     })
 }
 
@@ -80,11 +86,26 @@ async fn calls_are_answered_whatever_the_tool_does() {
     assert_eq!(answer(&mut answers).await, ToolResult::new("1", ToolReply::Ok(json!(5))));
     fleet.tell(&message, call("2", "fails", json!({}))).await;
     assert_eq!(answer(&mut answers).await, ToolResult::new("2", ToolReply::Error("no such city".into())));
-    for (id, tool, says) in [("3", "explodes", "panicked"), ("4", "sleeps", "within 20 ms")] {
-        fleet.tell(&message, call(id, tool, json!({}))).await;
-        let ToolReply::Error(failure) = answer(&mut answers).await.reply else { panic!("{tool}") };
-        assert!(failure.message.contains(says), "{failure:?}");
-    }
+    fleet.tell(&message, call("3", "explodes", json!({}))).await;
+    let ToolReply::Error(failure) = answer(&mut answers).await.reply else { panic!("no error") };
+    assert!(failure.message.contains("panicked"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_call_whose_time_is_over_gets_no_answer_and_does_not_run_again() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let tools = tools();
+    let _handle = client.submit(job("j"), Some(tools.clone())).await.unwrap();
+    let message = fleet.take().await;
+    let mut answers = answers(&fleet).await;
+    fleet.tell(&message, call("late", "sleeps", json!({}))).await;
+    soon(tools.given_up.cancelled()).await;
+    fleet.tell(&message, call("late", "sleeps", json!({}))).await;
+    fleet.tell(&message, call("next", "add", json!({"a": 1, "b": 1}))).await;
+    // The worker has told the code that the first call was late, and an answer beside could come before it.
+    assert_eq!(answer(&mut answers).await.call, "next");
+    assert_eq!(tools.calls.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

@@ -103,15 +103,15 @@ pub(crate) async fn call(
         Err(Failed::Refused(refused)) => trail.end(refused.code.as_str(), Some(&refused.message)).await,
     };
     tell(ctx, work, entry, told).await;
-    Ok(frames::ToolResult { call, result: answer.map_err(|failed| for_code(failed, work.job.protocol)) })
+    Ok(frames::ToolResult { call, result: answer.map_err(for_code) })
 }
 
-/// A failure as the code gets it. From protocol 2 on, a call that was not answered in time is a `TimeoutError`, too.
-fn for_code(failed: Failed, protocol: u32) -> frames::ToolFailure {
+/// A failure as the code gets it. A call that was not answered in time is a `TimeoutError`, too.
+fn for_code(failed: Failed) -> frames::ToolFailure {
     match failed {
         Failed::Tool(failure) => failure,
         Failed::Refused(refused) => {
-            let late = protocol >= 2 && refused.code == ErrorCode::ToolTimeout;
+            let late = refused.code == ErrorCode::ToolTimeout;
             frames::ToolFailure { kind: late.then(|| "TimeoutError".to_owned()), ..refused.to_string().into() }
         }
     }

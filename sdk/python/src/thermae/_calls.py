@@ -64,8 +64,7 @@ class ToolCalls:
             task.cancel()
 
     async def _answer(self, tool: Tool[..., Any], call: ToolCall, reply: Callable[[bytes], None]) -> None:
-        within = min(call.within, tool.timeout or call.within)
-        clock = asyncio.timeout(within)
+        clock = asyncio.timeout(call.within)
         called = False
         try:
             positional, named = tool.schema.bind(call.arguments)
@@ -75,17 +74,20 @@ class ToolCalls:
             answer = b'{"ok":' + tool.schema.write(result) + b"}"
             if len(answer) > LARGEST_ANSWER:
                 raise ValueError(f"the result has {len(answer)} bytes, more than {LARGEST_ANSWER}")
-            self.log.end(call.call, "answered", answer[6 : 6 + LONGEST * 4].decode(errors="replace").rstrip("}"))
-        except (Exception, asyncio.CancelledError) as raised:
-            if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+            state, text = "answered", answer[6 : 6 + LONGEST * 4].decode(errors="replace").rstrip("}")
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            error: BaseException = raised
-            if late := isinstance(raised, TimeoutError) and clock.expired():
-                error = TimeoutError(f"the tool took longer than {within:g} s")
-            self.log.end(call.call, "unknown" if late else "answered" if called else "refused", _text(error))
             _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
             answer = json.dumps({"error": _failure(error) if call.protocol >= 2 else _text(error)}).encode()
-        reply(answer)
+            state, text = "answered" if called else "refused", _text(error)
+        if clock.expired():
+            # The worker ends a late call by its own clock, with an error that is the same for every tool. An answer
+            # beside that one would win by luck.
+            self.log.end(call.call, "unknown", f"TimeoutError: the tool took longer than {call.within:g} s")
+        else:
+            self.log.end(call.call, state, text)
+            reply(answer)
 
     async def _call(self, tool: Tool[..., Any], work: Callable[[], Any]) -> Any:
         name = f"thermae-tool-{tool.name}"

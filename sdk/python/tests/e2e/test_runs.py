@@ -120,6 +120,35 @@ def test_callbacks(box: Sandbox) -> None:
     assert [(one.tool, one.arguments) for one in calls] == [("get_sales", {"region": "x"})]
 
 
+def test_a_tool_s_time_out_is_always_the_same_error(box: Sandbox) -> None:
+    release = threading.Event()
+
+    @tool(timeout=0.1)
+    def hangs() -> None:
+        release.wait(600)
+
+    @tool(timeout=0.1)
+    async def waits(turn: int) -> None:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            raise OSError("cancelled") from None
+
+    code = """
+import asyncio
+def told(error):
+    both = isinstance(error, TimeoutError) and isinstance(error, ToolError)
+    return both, type(error).__name__, error.type, str(error).split(" ", 2)[2]
+calls = [hangs() for _ in range(8)] + [waits(n) for n in range(8)]
+for error in await asyncio.gather(*calls, return_exceptions=True):
+    print(told(error))
+"""
+    result = box.run(code, tools=[hangs, waits], check=True)
+    release.set()
+    late = "(True, 'TimeoutError', 'TimeoutError', 'was not answered within 0.1 s')"
+    assert result.stdout.splitlines() == [late] * 16
+
+
 def test_the_audit_log_is_told(box: Sandbox) -> None:
     told: list[Audit] = []
     assert box.run("await get_sales(region='x')", on_audit=told.append).ok

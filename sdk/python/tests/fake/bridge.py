@@ -99,11 +99,13 @@ class Run:
         number = os.urandom(16).hex()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.calls[number] = answer
-        within = self.job["limits"].get("tool_ms", 20000) if "limits" in self.job else 20000
+        own = [one["timeout_ms"] for one in self.job.get("tools", []) if one["name"] == tool and "timeout_ms" in one]
+        within = min([*own, self.job.get("limits", {}).get("tool_ms", 20000)])
         call = {"call": number, "tool": tool, "arguments": json.loads(arguments), "reply_to": "acme.w"}
         self.pending[number] = {**call, "within_ms": within, "waited_ms": 0, "left_ms": within}
         await self.event("tool_call", **call, protocol=self.job.get("protocol", 1), within_ms=within)
-        return await answer
+        done, _ = await asyncio.wait({answer}, timeout=within / 1000)
+        return answer.result() if done else {"error": {"type": "TimeoutError", "message": f"{tool} took too long"}}
 
     async def ask(self, tool: str, arguments: str) -> Any:
         number = os.urandom(16).hex()

@@ -159,7 +159,7 @@ for _ in range(2):
     let call = fleet.tool_call(&job).await;
     fleet.answer(&call, ToolReply::Error("no such city".into())).await;
     let outcome = fleet.outcome(&job).await;
-    let expected = "ToolError no such city\nToolError tool_timeout: \"look\" was not answered within 0.3 s\n";
+    let expected = "ToolError no such city\nTimeoutError tool_timeout: \"look\" was not answered within 0.3 s\n";
     assert_eq!(outcome.stdout, expected, "{outcome:?}");
     worker.end().await;
 }
