@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from thermae._calls import call_function
+from thermae._capabilities import Capability
 from thermae._error import ThermaeError
 from thermae._events import Approval
 from thermae._request import json_payload
@@ -27,6 +28,9 @@ and `None` deny it, and so does a text, which is the reason that the program get
 
 Approve: TypeAlias = Callable[[Approval], Verdict | Awaitable[Verdict]]
 """Decides about a call that waits for approval."""
+
+EVERY_CALL: tuple[Capability, ...] = ({"pattern": "**", "approval": {}},)
+"""The capabilities of a sandbox that has a function to decide about calls, and names none."""
 
 LONGEST_REASON = 500
 """Most characters of a reason that the fleet takes."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from thermae import _fork
-from thermae._approvals import Approve
+from thermae._approvals import EVERY_CALL, Approve
 from thermae._async_batch import AsyncBatch
 from thermae._async_run import AsyncRun
 from thermae._async_session import AsyncSession, SessionSettings
@@ -89,9 +89,10 @@ class AsyncSandbox:
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             token: A capability token for the calls of every job.
-            approve: Decides about calls that need approval by their capability: it gets an `Approval`, and gives a
-                `Verdict`. It can be async. Without it, such calls wait for somebody else who may approve, or are
-                denied if nobody else reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
+            approve: Decides about calls that need approval by their capability, or about every call if no
+                `capabilities` are named: it gets an `Approval`, and gives a `Verdict`. It can be async. Without it,
+                calls that need approval wait for somebody else who may approve, or are denied if nobody else reaches
+                the fleet. Those of `submit` wait for `Run.decide` in any case.
             ssl_context: Settings of TLS for the gateway; by default, those of Python.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.
 
@@ -108,11 +109,12 @@ class AsyncSandbox:
         self._lock = asyncio.Lock()
         self._own_session: AsyncSession | None = None
         self.tools = tools_by_name(tools)
-        self.capabilities = capabilities_to_wire(capabilities)
         self.token = checked_token(token)
         if approve is not None and not callable(approve):
             raise TypeError(f"approve must be a function, not {approve!r}")
         self.approve = approve
+        named = capabilities_to_wire(capabilities)
+        self.capabilities = list(EVERY_CALL) if named is None and approve is not None else named
         self.tool_loop: asyncio.AbstractEventLoop | None = None
         self.under_way: dict[str, Course] = {}
         self.beginning: dict[str, asyncio.Event] = {}

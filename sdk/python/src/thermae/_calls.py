@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from thermae._declared import DeclaredTool
 from thermae._events import ToolCall
-from thermae._made_calls import LONGEST, CallLog
+from thermae._made_calls import LONGEST, CallLog, CallState
 from thermae._request import json_payload
 from thermae._thread import as_exception, in_thread
 from thermae._tools import Tool
@@ -65,22 +65,22 @@ class ToolCalls:
 
     async def _answer(self, tool: Tool[..., Any], call: ToolCall, reply: Callable[[bytes], None]) -> None:
         clock = asyncio.timeout(call.within)
-        called = False
+        state: CallState = "refused"
         try:
             positional, named = tool.schema.bind(call.arguments)
-            called = True
+            state = "answered"
             async with clock:
                 result = await self._call(tool, functools.partial(tool.function, *positional, **named))
             answer = b'{"ok":' + tool.schema.write(result) + b"}"
             if len(answer) > LARGEST_ANSWER:
                 raise ValueError(f"the result has {len(answer)} bytes, more than {LARGEST_ANSWER}")
-            state, text = "answered", answer[6 : 6 + LONGEST * 4].decode(errors="replace").rstrip("}")
+            text = answer[6 : 6 + LONGEST * 4].decode(errors="replace").rstrip("}")
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
             answer = json.dumps({"error": _failure(error) if call.protocol >= 2 else _text(error)}).encode()
-            state, text = "answered" if called else "refused", _text(error)
+            text = _text(error)
         if clock.expired():
             # The worker ends a late call by its own clock, with an error that is the same for every tool. An answer
             # beside that one would win by luck.

@@ -66,9 +66,10 @@ class Sandbox:
             tools: Functions that the code of every job can call.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             token: A capability token for the calls of every job.
-            approve: Decides about calls that need approval by their capability: it gets an `Approval`, and gives a
-                `Verdict`. It runs where tools do. Without it, such calls wait for somebody else who may approve, or are
-                denied if nobody else reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
+            approve: Decides about calls that need approval by their capability, or about every call if no
+                `capabilities` are named: it gets an `Approval`, and gives a `Verdict`. It runs where tools do. Without
+                it, calls that need approval wait for somebody else who may approve, or are denied if nobody else
+                reaches the fleet. Those of `submit` wait for `Run.decide` in any case.
             loop: Event loop for async tools, running in another thread than those that run programs.
             ssl_context: Settings of TLS for the gateway; by default, those of Python.
             embedded: Options of the embedded fleet; see `EmbeddedOptions`.

@@ -14,7 +14,20 @@ from fleets import any_fleet
 from helpers import environment, on_a_loop, until
 from over_http import of_the_bridge, of_the_embedded_fleet
 
-from thermae import AsyncSandbox, Audit, InputFile, Job, Result, Sandbox, Session, Stdout, ToolCall, errors, tool
+from thermae import (
+    Approval,
+    AsyncSandbox,
+    Audit,
+    InputFile,
+    Job,
+    Result,
+    Sandbox,
+    Session,
+    Stdout,
+    ToolCall,
+    errors,
+    tool,
+)
 
 
 def test_output_value_displays_and_usage(box: Sandbox) -> None:
@@ -147,6 +160,33 @@ for error in await asyncio.gather(*calls, return_exceptions=True):
     release.set()
     late = "(True, 'TimeoutError', 'TimeoutError', 'was not answered within 0.1 s')"
     assert result.stdout.splitlines() == [late] * 16
+
+
+def test_a_function_that_approves_is_asked_about_every_call(box: Sandbox) -> None:
+    made: list[int] = []
+    asked: list[tuple[str, int]] = []
+
+    def pay(amount: int) -> None:
+        made.append(amount)
+
+    def approve(call: Approval) -> bool:
+        assert call.arguments is not None
+        asked.append((call.tool, call.arguments["amount"]))
+        return bool(call.arguments["amount"] < 10)
+
+    code = """
+for n in (1, 50, 2):
+    try:
+        await pay(amount=n)
+    except ToolError as error:
+        print(str(error).split(":")[0])
+"""
+    named = tool(pay, name="bank/pay")
+    with Sandbox(**any_fleet(slots=1), tools=[named, pay], approve=approve) as asks, asks.session() as session:
+        assert asks.run(code).stdout == "approval_denied\n"
+        assert session.run(code.replace("pay(", "bank_pay(")).stdout == "approval_denied\n"
+    assert asked == [(name, n) for name in ("pay", "bank/pay") for n in (1, 50, 2)]
+    assert made == [1, 2, 1, 2]
 
 
 def test_the_audit_log_is_told(box: Sandbox) -> None:

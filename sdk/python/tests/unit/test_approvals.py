@@ -8,7 +8,7 @@ from bridge_log import Log
 from helpers import on_a_loop, until
 from over_http import of_the_embedded_fleet
 
-from thermae import Approval, AsyncSandbox, Sandbox, Verdict, errors
+from thermae import Approval, AsyncSandbox, Capability, Sandbox, Verdict, errors
 from thermae._approvals import verdict_to_wire
 
 
@@ -58,6 +58,26 @@ async def test_an_async_function_decides_on_the_callers_loop_and_about_many_call
 
     async with AsyncSandbox(approve=approve) as box:
         assert lines((await box.run("ask 5 pay {}")).stdout) == [{"decision": "approve"}] * 5
+
+
+def test_without_capabilities_every_call_is_asked_about() -> None:
+    def pay() -> None: ...
+
+    def sent(box: Sandbox, **options: Any) -> Any:
+        return json.loads(box.run("job", **options).stdout).get("capabilities")
+
+    every = [{"pattern": "**", "approval": {}}]
+    own: list[Capability] = [{"pattern": "pay"}]
+    with Sandbox(tools=[pay], approve=lambda _: True) as box, box.session() as session:
+        assert sent(box) == json.loads(session.run("job").stdout)["capabilities"] == every
+        assert sent(box, token="a token") == every
+        assert (sent(box, capabilities=own), sent(box, capabilities=[])) == (own, [])
+        assert sent(box, tools=[]) is None
+        assert box.submit("job").result(timeout=60).ok
+    with Sandbox(tools=[pay], approve=lambda _: True, capabilities=own) as box:
+        assert sent(box) == own
+    with Sandbox(tools=[pay]) as box:
+        assert sent(box) is None
 
 
 def test_whatever_is_no_verdict_denies_the_call(caplog: pytest.LogCaptureFixture) -> None:
