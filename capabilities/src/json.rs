@@ -33,10 +33,15 @@ pub fn read(text: &str) -> Result<Value, Unreadable> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Strict { depth: 0 }.deserialize(&mut reader)?;
     reader.end()?;
-    match integers(text).find(|digits| digits.parse::<i64>().is_err() && digits.parse::<u64>().is_err()) {
+    match large_integer(text) {
         Some(digits) => Err(Unreadable::Integer(quote(digits))),
         None => Ok(value),
     }
+}
+
+/// The first integer below -2^63 or above 2^64 - 1 in a text that is JSON, as it is written. A tree rounds it.
+pub fn large_integer(text: &str) -> Option<&str> {
+    integers(text).find(|digits| digits.parse::<i64>().is_err() && digits.parse::<u64>().is_err())
 }
 
 /// The integers in a text that is JSON, as they are written.

@@ -50,7 +50,7 @@ pub use capability::{Capability, Set};
 pub use counts::{Counts, InMemory, Take, Taken};
 pub use covers::covers;
 pub use decide::{Call, Denied, Grant, decide};
-pub use json::{Unreadable, read as read_json};
+pub use json::{Unreadable, large_integer, read as read_json};
 pub use malformed::{Malformed, Why};
 pub use path::BadPath;
 pub use pattern::{BadPattern, Pattern};

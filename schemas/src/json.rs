@@ -3,6 +3,7 @@
 //! `{"":0},` is seven bytes on the wire and hundreds of bytes as a tree in memory. Code that reads JSON from a job or a
 //! client must measure it first, and make a tree only of what is small.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -15,6 +16,9 @@ pub const DEEPEST: usize = 100;
 
 /// Most values in a job. A part of the job becomes a tree in memory, for example the input schema of a tool.
 pub const MOST_IN_A_JOB: usize = 100_000;
+
+/// Most characters of a key that an error shows.
+const LONGEST_SHOWN: usize = 100;
 
 /// What [`measure`] found out about a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +35,22 @@ pub struct Measure {
 /// # Errors
 /// The text is not JSON, has more than `most` values, or is nested deeper than [`DEEPEST`].
 pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
+    measure_with(text, most, false)
+}
+
+/// Like [`measure`], for a text that must have one reading: of a key that stands twice, some readers keep the first
+/// value and some the last. The memory for this grows with the keys of the objects around any one value.
+///
+/// # Errors
+/// As for [`measure`], or an object has a key twice.
+pub fn measure_unique(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
+    measure_with(text, most, true)
+}
+
+fn measure_with(text: &[u8], most: usize, unique: bool) -> Result<Measure, serde_json::Error> {
     let mut values = 0;
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let is_object = Count { values: &mut values, most, depth: 0 }.deserialize(&mut reader)?;
+    let is_object = Count { values: &mut values, most, depth: 0, unique }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(Measure { values, is_object })
 }
@@ -70,6 +87,8 @@ struct Count<'a> {
     values: &'a mut usize,
     most: usize,
     depth: usize,
+    /// Whether no object may have a key twice.
+    unique: bool,
 }
 
 impl Count<'_> {
@@ -85,7 +104,7 @@ impl Count<'_> {
         if self.depth == DEEPEST {
             return Err(E::custom(format!("nested deeper than {DEEPEST} levels")));
         }
-        Ok(Count { values: self.values, most: self.most, depth: self.depth + 1 })
+        Ok(Count { values: self.values, most: self.most, depth: self.depth + 1, unique: self.unique })
     }
 }
 
@@ -136,8 +155,20 @@ impl<'de> Visitor<'de> for Count<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<bool, A::Error> {
         self.one::<A::Error>()?;
-        while map.next_key::<IgnoredAny>()?.is_some() {
-            map.next_value_seed(self.below::<A::Error>()?)?;
+        if self.unique {
+            let mut keys = HashSet::new();
+            while let Some(key) = map.next_key::<String>()? {
+                if keys.contains(&key) {
+                    let shown: String = key.chars().take(LONGEST_SHOWN).collect();
+                    return Err(serde::de::Error::custom(format!("the key {shown:?} stands twice")));
+                }
+                keys.insert(key);
+                map.next_value_seed(self.below::<A::Error>()?)?;
+            }
+        } else {
+            while map.next_key::<IgnoredAny>()?.is_some() {
+                map.next_value_seed(self.below::<A::Error>()?)?;
+            }
         }
         Ok(true)
     }
@@ -168,6 +199,18 @@ mod tests {
         assert!(measure(nested(DEEPEST).as_bytes(), usize::MAX).is_ok());
         for depth in [DEEPEST + 1, 127, 128, 1_000_000] {
             assert!(measure(nested(depth).as_bytes(), usize::MAX).is_err(), "{depth}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_has_several_readings() {
+        let unique = |text: &str| measure_unique(text.as_bytes(), 100);
+        for text in [r#"{"a": {"k": 1}, "b": {"k": 1}}"#, r#"[{"a": 1}, {"a": 1}]"#, r#"{"a": {"a": {}}}"#] {
+            assert_eq!(unique(text).unwrap(), measure(text.as_bytes(), 100).unwrap());
+        }
+        for text in [r#"{"a": 1, "a": 1}"#, r#"{"a": 1, "\u0061": 2}"#, r#"[[{"b": {"a": 1, "c": 0, "a": 2}}]]"#] {
+            assert!(measure(text.as_bytes(), 100).is_ok());
+            assert!(unique(text).unwrap_err().to_string().contains("\"a\" stands twice"), "{text}");
         }
     }
 

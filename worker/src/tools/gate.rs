@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use thermae_capabilities::large_integer;
 use thermae_runner::frames;
-use thermae_schemas::json::measure;
+use thermae_schemas::json::measure_unique;
 use thermae_schemas::{AliasClash, ErrorCode, JsonText, ToolSpec, alias, alias_clash};
 use thermae_tokens::TokenId;
 
@@ -20,6 +20,9 @@ use crate::options::Bounds;
 
 /// Most values in arguments that are checked against a schema. Only these arguments become a tree in memory.
 const MOST_CHECKED: usize = 100_000;
+
+/// Most digits of an integer that an error shows.
+const LONGEST_SHOWN: usize = 100;
 
 /// Tool calls of one run that may wait for answers at once.
 const MOST_AT_ONCE: usize = 1024;
@@ -45,8 +48,12 @@ enum BadArguments {
     NoObject,
     #[error("can't be sent: {0}")]
     Unsendable(#[from] serde_json::Error),
-    #[error("can't be checked: {0}")]
-    Ambiguous(#[from] thermae_capabilities::Unreadable),
+    /// A check would round the integer.
+    #[error(
+        "can't be checked: {0} has more than 64 bits, and the tool's input schema has rules about numbers; send it as \
+         a string"
+    )]
+    Inexact(String),
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
 }
@@ -212,8 +219,7 @@ impl Gate {
         }
     }
 
-    /// Checks one call and counts it. Returns what may leave the worker: the arguments as they came or, if they were
-    /// checked against a schema, exactly what was checked.
+    /// Checks one call and counts it. Returns what may leave the worker: the arguments as they came.
     ///
     /// # Errors
     /// Why the call must not leave the worker.
@@ -222,10 +228,9 @@ impl Gate {
         let Some(tool) = self.tools.get(name) else {
             return refuse(ErrorCode::UnknownTool, format!("the job declares no tool {name:?}"));
         };
-        let arguments = match tool.check(arguments, self.allowed.is_some()) {
-            Ok(checked) => checked,
-            Err(why) => return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}")),
-        };
+        if let Err(why) = tool.check(&arguments, self.allowed.is_some()) {
+            return refuse(ErrorCode::ToolArguments, format!("the arguments of {name:?} {why}"));
+        }
         let mut used = self.used();
         let calls = used.by_tool.entry(name.to_owned()).or_default();
         if let Some(max) = tool.max_calls.filter(|max| *calls >= *max) {
@@ -243,152 +248,25 @@ impl Gate {
 }
 
 impl Declared {
-    /// Checks arguments. If there is a schema, returns what was checked against it. If a key appears twice, this is not
-    /// all that came; `strict` refuses such arguments.
-    fn check(&self, arguments: Box<RawValue>, strict: bool) -> Result<Box<RawValue>, BadArguments> {
-        let bytes = arguments.get().len();
+    /// Checks arguments. They have one reading, because no key appears twice, so what is checked is what is sent.
+    /// `capable`: the job's capabilities check them, too.
+    fn check(&self, arguments: &RawValue, capable: bool) -> Result<(), BadArguments> {
+        let text = arguments.get();
         // The call becomes a message to the client, and the broker would refuse a larger one.
-        if bytes > LARGEST {
+        if text.len() > LARGEST {
             return Err(BadArguments::Large);
         }
-        let most = if self.schema.is_some() || strict { MOST_CHECKED } else { MOST_VALUES };
-        if !measure(arguments.get().as_bytes(), most)?.is_object {
+        let most = if self.schema.is_some() || capable { MOST_CHECKED } else { MOST_VALUES };
+        if !measure_unique(text.as_bytes(), most)?.is_object {
             return Err(BadArguments::NoObject);
         }
-        let Some(schema) = &self.schema else { return Ok(arguments) };
-        let text = arguments.get();
-        let tree: Value = if strict { thermae_capabilities::read_json(text)? } else { serde_json::from_str(text)? };
-        drop(arguments);
-        schema.check(&tree, bytes)?;
-        Ok(serde_json::value::to_raw_value(&tree)?)
+        let Some(schema) = &self.schema else { return Ok(()) };
+        if let Some(digits) = large_integer(text).filter(|_| schema.judges_numbers()) {
+            return Err(BadArguments::Inexact(digits.chars().take(LONGEST_SHOWN).collect()));
+        }
+        Ok(schema.check(&serde_json::from_str(text)?, text.len())?)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use thermae_schemas::ALIAS_CASES;
-
-    use super::*;
-
-    fn spec(name: &str) -> ToolSpec {
-        ToolSpec::new(name)
-    }
-
-    fn raw(value: &Value) -> Box<RawValue> {
-        serde_json::value::to_raw_value(value).unwrap()
-    }
-
-    #[test]
-    fn tools_have_the_names_that_the_wire_contract_gives_them() {
-        for (name, expected) in ALIAS_CASES {
-            let (_, told) = Gate::new(&[spec(name)], Bounds::default()).unwrap();
-            assert_eq!(told[0].alias, *expected);
-        }
-    }
-
-    #[test]
-    fn two_tools_must_not_become_one() {
-        let error = Gate::new(&[spec("a.b"), spec("a-b")], Bounds::default()).err().unwrap();
-        let text = "the tools \"a.b\" and \"a-b\" would both be called a_b in the code; rename one";
-        assert_eq!(error.to_string(), text);
-        for (first, one) in ALIAS_CASES {
-            for (second, other) in ALIAS_CASES {
-                let gate = Gate::new(&[spec(first), spec(second)], Bounds::default());
-                assert_eq!(gate.is_err(), one == other, "{first:?} and {second:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_call_is_checked_before_it_leaves() {
-        let mut tool = spec("t");
-        tool.max_calls = Some(1);
-        tool.timeout_ms = Some(7);
-        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        tool.input_schema = Some((&schema).into());
-        let (gate, told) = Gate::new(&[tool], Bounds::default()).unwrap();
-        assert_eq!(
-            (told[0].params.as_slice(), gate.timeout("t")),
-            (&["n".to_owned()][..], Some(Duration::from_millis(7)))
-        );
-        let code = |r: Result<Box<RawValue>, Refused>| r.unwrap_err().code;
-        assert_eq!(code(gate.check("u", raw(&json!({})))), ErrorCode::UnknownTool);
-        assert_eq!(code(gate.check("t", raw(&json!([1])))), ErrorCode::ToolArguments);
-        assert_eq!(code(gate.check("t", raw(&json!({"n": "one"})))), ErrorCode::ToolArguments);
-        assert_eq!(gate.check("t", raw(&json!({"n": 1}))).unwrap().get(), r#"{"n":1}"#);
-        assert_eq!(code(gate.check("t", raw(&json!({"n": 1})))), ErrorCode::ToolCallLimit);
-        assert_eq!(gate.calls(), 1);
-    }
-
-    #[test]
-    fn a_schema_that_is_none_is_refused_and_so_is_one_that_points_elsewhere() {
-        for schema in [json!({"type": "objekt"}), json!({"$ref": "http://127.0.0.1:1/x.json"}), json!({"pattern": "("})]
-        {
-            let mut tool = spec("t");
-            tool.input_schema = Some((&schema).into());
-            assert!(Gate::new(&[tool], Bounds::default()).is_err(), "{schema}");
-        }
-    }
-
-    #[test]
-    fn schemas_speak_json_and_not_python() {
-        let mut tool = spec("t");
-        tool.input_schema =
-            Some((&json!({"properties": {"b": {"enum": [true, false, null]}}, "additionalProperties": false})).into());
-        let (gate, _) = Gate::new(&[tool], Bounds::default()).unwrap();
-        assert!(gate.check("t", raw(&json!({"b": null}))).is_ok());
-        assert!(gate.check("t", raw(&json!({"b": "None"}))).is_err());
-    }
-
-    #[test]
-    fn what_is_checked_is_what_leaves_and_what_is_not_leaves_as_it_came() {
-        let mut checked = spec("checked");
-        checked.input_schema = Some((&json!({"properties": {"path": {"const": "/tmp"}}})).into());
-        let (gate, _) = Gate::new(&[checked, spec("plain")], Bounds::default()).unwrap();
-        let twice = || RawValue::from_string(r#"{"path": "/etc", "path": "/tmp"}"#.into()).unwrap();
-        assert_eq!(gate.check("checked", twice()).unwrap().get(), r#"{"path":"/tmp"}"#);
-        assert_eq!(gate.check("plain", twice()).unwrap().get(), twice().get());
-    }
-
-    #[test]
-    fn arguments_of_many_values_are_refused_and_never_a_tree() {
-        let mut checked = spec("checked");
-        checked.input_schema = Some((&json!({"type": "object"})).into());
-        let (gate, _) = Gate::new(&[checked, spec("plain")], Bounds::default()).unwrap();
-        let many = |n: usize| RawValue::from_string(format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(n))).unwrap();
-        for (tool, most) in [("checked", MOST_CHECKED), ("plain", MOST_VALUES)] {
-            assert!(gate.check(tool, many(most / 2 - 2)).is_ok(), "{tool}");
-            let refused = gate.check(tool, many(most / 2)).unwrap_err();
-            assert_eq!(refused.code, ErrorCode::ToolArguments);
-            assert!(refused.message.contains(&most.to_string()), "{}", refused.message);
-        }
-    }
-
-    #[test]
-    fn a_job_has_so_many_calls_and_so_many_bytes_and_hears_how_to_have_more() {
-        let bounds = |tool_calls, bytes| Bounds {
-            tool_calls,
-            tool_argument_bytes: thermae_service::units::ByteSize(bytes),
-            ..Bounds::default()
-        };
-        let gate = |bounds| Arc::new(Gate::new(&[spec("t")], bounds).unwrap().0);
-        let refused = |gate: &Arc<Gate>, bytes| gate.comes(bytes).err().unwrap().message;
-        let few = gate(bounds(2, 1000));
-        assert!(few.comes(1).is_ok() && few.comes(1).is_ok());
-        assert!(refused(&few, 1).contains("bounds.tool_calls"));
-        let small = gate(bounds(100, 1000));
-        assert!(small.comes(999).is_ok());
-        assert!(refused(&small, 2).contains("bounds.tool_argument_bytes"));
-        let wide = gate(bounds(u32::MAX, u64::MAX));
-        let first = wide.comes(MOST_HELD);
-        assert!(refused(&wide, 1).contains("on their way"));
-        drop(first);
-        let mut open: Vec<_> = (0..MOST_AT_ONCE).map(|_| wide.comes(1).ok().unwrap()).collect();
-        assert!(refused(&wide, 1).contains("wait for answers"));
-        open.iter_mut().for_each(Open::left);
-        assert_eq!(wide.used().held, 0);
-        open.pop();
-        assert!(wide.comes(MOST_HELD).is_ok());
-    }
-}
+mod tests;

@@ -95,6 +95,8 @@ pub(super) struct Schema {
     /// Number of values in the schema. `None` if it has references or anchors, because a check may then take as long as
     /// its budget allows.
     size: Option<usize>,
+    /// Whether it has rules about numbers.
+    judges_numbers: bool,
 }
 
 impl Schema {
@@ -104,7 +106,7 @@ impl Schema {
     /// It is not a schema, points outside itself, or is too deep.
     pub(super) fn compile(schema: &Value) -> Result<Self, Error> {
         let mut schema = schema.clone();
-        let values = size(&schema);
+        let (values, judges_numbers) = (size(&schema), judges_numbers(&schema));
         let plain = mark(&mut schema)? == 0;
         let size = plain.then(|| usize::try_from(values).unwrap_or(usize::MAX));
         let validator = jsonschema::options()
@@ -114,12 +116,17 @@ impl Schema {
             })
             .build(&schema)
             .map_err(|e| Error::Invalid(Box::new(e)))?;
-        Ok(Self { validator, size })
+        Ok(Self { validator, size, judges_numbers })
     }
 
     /// Estimates the work to check this many bytes, in bytes read.
     pub(super) fn cost(&self, bytes: usize) -> usize {
         self.size.map_or(usize::MAX, |size| bytes.saturating_mul(size.div_ceil(4)))
+    }
+
+    /// Whether it has rules about numbers. A tree rounds large integers, so such a rule can't judge them.
+    pub(super) fn judges_numbers(&self) -> bool {
+        self.judges_numbers
     }
 
     /// Checks arguments that had this many bytes.
@@ -257,6 +264,29 @@ impl Seen {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a schema has a rule that compares numbers. The names of rules are looked for everywhere, as references are.
+fn judges_numbers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.iter().any(|(key, value)| match key.as_str() {
+            "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" | "multipleOf" | "divisibleBy" => true,
+            "uniqueItems" => value == &Value::Bool(true),
+            "const" | "enum" => has_number(value),
+            _ => judges_numbers(value),
+        }),
+        Value::Array(items) => items.iter().any(judges_numbers),
+        _ => false,
+    }
+}
+
+fn has_number(value: &Value) -> bool {
+    match value {
+        Value::Number(_) => true,
+        Value::Object(map) => map.values().any(has_number),
+        Value::Array(items) => items.iter().any(has_number),
+        _ => false,
     }
 }
 

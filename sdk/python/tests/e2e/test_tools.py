@@ -23,3 +23,17 @@ help(transfer)
         lines = box.run(code).stdout.splitlines()
     assert lines[:3] == ["1 from alice to bob", "2 from alice to bob", "(source: str, dest: str, amount: int = 1)"]
     assert lines[3] == "await transfer(source: str, dest: str, amount: int = 1) -> str"
+
+
+def test_integers_of_any_size_arrive_with_all_their_digits() -> None:
+    seen: list[object] = []
+
+    @tool
+    def keep(n: int) -> int:
+        seen.append(n)
+        return n
+
+    numbers = [0, -(2**63) - 1, 2**64 - 1, 2**64, 10**20 + 1, 10**77 + 1]
+    with Sandbox(tools=[keep], **any_fleet(1)) as box:
+        result = box.run("print([await keep(n) for n in numbers] == numbers)", inputs={"numbers": numbers})
+    assert (seen, result.stdout) == (numbers, "True\n")
