@@ -34,6 +34,38 @@ class Tools(Case):
             self.raised("x = []; x.append(x)\nawait " + call, "ValueError", tools=[ADD])
         self.raised("await add(a='x' * (17 << 20))", "ValueError", tools=[ADD])
 
+    def test_a_lone_dict_is_the_first_argument_or_all_of_them(self):
+        import json
+
+        def pay(first, required=("order",), **more):
+            takes = {"properties": {"order": first, "note": {"type": "string"}}, "required": list(required), **more}
+            return tool("pay", ["order", "note"], takes=json.dumps(takes))
+
+        order = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        reference = {"$ref": "#/$defs/Order"}
+        for first, given, more, sent in (
+            (order, "{'n': 1}", {}, {"order": {"n": 1}}),
+            (order, "{}", {}, {"order": {}}),
+            (order, "{'note': 'x'}", {}, {"order": {"note": "x"}}),
+            (reference, "{'n': 1}", {"$defs": {"Order": order}}, {"order": {"n": 1}}),
+            ({"anyOf": [{"type": "null"}, order]}, "{'n': 1}", {}, {"order": {"n": 1}}),
+            ({"type": ["object", "null"]}, "{'n': 1}", {}, {"order": {"n": 1}}),
+            ({}, "{'n': 1}", {}, {"order": {"n": 1}}),
+            (order, "{1: 2}", {}, {"order": {"1": 2}}),
+            (order, "{'order': {}, 'note': 'x'}", {"required": ["order", "note"]}, {"order": {}, "note": "x"}),
+            (order, "{'n': 1}", {"required": ["order", "note"]}, {"order": {"n": 1}}),
+            ({"type": "string"}, "{'order': 'a', 'note': 'x'}", {}, {"order": "a", "note": "x"}),
+            ({"type": "string"}, "{'n': 1}", {}, {"n": 1}),
+            ({"enum": ["a", 1]}, "{'order': 'a'}", {}, {"order": "a"}),
+            ({"enum": ["a", {"order": 1}]}, "{'x': 1}", {}, {"order": {"x": 1}}),
+        ):
+            outcome = self.ok("await pay(%s)" % given, tools=[pay(first, **more)], answer=lambda p, c: reply(p, c, 1))
+            self.assertEqual(outcome.calls[0]["arguments"], sent, (first, given))
+        for given, more in (("{'order': {}}", {}), ("{}", {"required": ()}), ("{'order': 1, 'x': 2}", {"additionalProperties": True})):
+            outcome = self.raised("await pay(%s)" % given, "TypeError", tools=[pay(order, **more)])
+            self.assertIn("pay(): the dict can be the argument 'order' or hold all arguments", outcome.error["message"])
+            self.assertEqual(outcome.calls, [])
+
     def test_a_result_that_python_cannot_read_is_an_error(self):
         import struct
 

@@ -9,7 +9,7 @@ import re
 import types
 
 from harness_channel import _loads
-from harness_schema import NONE, UNKNOWN, describe_fields, fields, resolve, takes_others, type_of, words_of
+from harness_schema import NONE, UNKNOWN, describe_fields, fields, resolve, takes_object, takes_others, type_of, words_of
 
 COMMON = frozenset("a an and by for from in is of on or the to with".split())
 ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
@@ -70,6 +70,24 @@ class Document:
     @functools.cached_property
     def output_schema(self):
         return self._schemas.read(self._place + 1)
+
+    def is_first(self, given):
+        """Whether a dict that is given alone is the first argument, and not all arguments by their names.
+
+        It is if the first parameter takes a dict, unless only the other reading fits. TypeError if both do.
+        """
+        schema = resolve(self.input_schema, self.input_schema)
+        everything = fields(schema, self.input_schema)
+        if not everything or not takes_object(everything[0].schema, self.input_schema):
+            return False
+        first, names = everything[0].name, {field.name for field in everything}
+        required = {field.name for field in everything if field.default is NONE}
+        by_name = required <= given.keys() and (takes_others(schema) or given.keys() <= names)
+        if by_name and required <= {first}:
+            raise TypeError(
+                "%s(): the dict can be the argument %r or hold all arguments; name the arguments" % (self.name, first)
+            )
+        return not by_name
 
     def _parameters(self):
         """The parameters that have names; how many of them can be given by place, since Python wants those without a

@@ -106,6 +106,21 @@ def fields(owner, root):
     return [Field(name, schema, owner, root) for name, schema in part(owner, "properties", dict).items()]
 
 
+def takes_object(schema, root, depth=DEEPEST):
+    """Whether a dict may be a value of what `schema` describes, by its type alone."""
+    if schema is False:
+        return False
+    schema = resolve(schema, root)
+    values = [schema["const"]] if "const" in schema else part(schema, "enum", list)
+    if values:
+        return any(isinstance(value, dict) for value in values)
+    options = part(schema, "anyOf", list) or part(schema, "oneOf", list)
+    if options and depth:
+        return any(takes_object(option, root, depth - 1) for option in options[:MOST_OPTIONS])
+    kinds = schema.get("type", "object")
+    return "object" in kinds if isinstance(kinds, list) else kinds == "object"
+
+
 def takes_others(schema):
     """Whether an object may have properties that are not listed: by default only if none are."""
     return isinstance(schema, dict) and bool(schema.get("additionalProperties", "properties" not in schema))

@@ -20,7 +20,7 @@ def make_tool(channel, document):
     def bind(args, kwargs):
         if not args:
             return kwargs
-        if len(args) == 1 and not kwargs and isinstance(args[0], dict):
+        if len(args) == 1 and not kwargs and isinstance(args[0], dict) and not document.is_first(args[0]):
             bad = [key for key in args[0] if not isinstance(key, str)]
             if bad:
                 raise TypeError("tool %s: argument names must be str, not %s" % (alias, type(bad[0]).__name__))

@@ -37,3 +37,17 @@ def test_integers_of_any_size_arrive_with_all_their_digits() -> None:
     with Sandbox(tools=[keep], **any_fleet(1)) as box:
         result = box.run("print([await keep(n) for n in numbers] == numbers)", inputs={"numbers": numbers})
     assert (seen, result.stdout) == (numbers, "True\n")
+
+
+def test_a_lone_dict_is_the_argument_of_a_parameter_that_takes_one() -> None:
+    @tool
+    def count(order: dict[str, int], note: str = "") -> str:
+        return f"{order} {note}"
+
+    code = "print(await count({'n': 1}))\nprint(await count({'n': 1}, note='x'))\nawait count({'order': {}})"
+    with Sandbox(tools=[count], **any_fleet(1)) as box:
+        result = box.run(code)
+    assert result.stdout == "{'n': 1} \n{'n': 1} x\n"
+    assert result.error is not None
+    assert result.error.exception == "TypeError"
+    assert "the dict can be the argument 'order' or hold all arguments" in result.error.message
