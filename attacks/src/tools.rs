@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use thermae_client::ToolHandler;
 use thermae_schemas::{JobId, ToolFailure};
 use tokio::sync::watch;
@@ -48,12 +48,15 @@ impl Tools {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, _job: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(tool.to_owned());
         if tool == GATE {
             self.reached.send_replace(true);
             let _ = self.open.subscribe().wait_for(|open| *open).await;
         }
-        Ok(if tool == LARGE { Value::String("x".repeat(1 << 20)) } else { arguments })
+        if tool != LARGE {
+            return Ok(arguments);
+        }
+        to_raw_value(&"x".repeat(1 << 20)).map_err(|error| error.to_string().into())
     }
 }

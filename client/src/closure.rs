@@ -7,12 +7,12 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use thermae_schemas::{JobId, ToolFailure, ToolSpec};
 
 use crate::ToolHandler;
 
-type Run = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolFailure>> + Send + Sync>;
+type Run = Box<dyn Fn(Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, ToolFailure>> + Send + Sync>;
 
 /// Tools that are closures, by name. A job needs both halves: [`Tools::specs`] is what the job declares, and the value
 /// itself is the [`ToolHandler`] that answers the calls.
@@ -61,12 +61,12 @@ impl Tools {
         R: Serialize,
         F: Future<Output = Result<R, String>> + Send + 'static,
     {
-        let run: Run = Box::new(move |arguments| match serde_json::from_value(arguments) {
+        let run: Run = Box::new(move |arguments| match serde_json::from_str(arguments.get()) {
             Ok(arguments) => {
                 let running = run(arguments);
                 let answer = async move {
                     let result = running.await?;
-                    serde_json::to_value(result).map_err(|error| error.to_string().into())
+                    to_raw_value(&result).map_err(|error| error.to_string().into())
                 };
                 answer.boxed()
             }
@@ -90,7 +90,7 @@ impl std::fmt::Debug for Tools {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, _: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
         let (_, run) = self.0.get(tool).ok_or_else(|| format!("the client has no tool {tool:?}"))?;
         run(arguments).await
     }
@@ -98,7 +98,7 @@ impl ToolHandler for Tools {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -107,7 +107,10 @@ mod tests {
         let tools = Tools::new().with("half", |(n,): (u32,)| async move {
             if n % 2 == 0 { Ok(n / 2) } else { Err(format!("{n} is odd")) }
         });
-        let call = async |tool: &str, arguments: Value| tools.call(&JobId::random(), tool, arguments).await;
+        let call = async |tool: &str, arguments: Value| {
+            let answer = tools.call(&JobId::random(), tool, to_raw_value(&arguments).unwrap()).await?;
+            Ok::<Value, ToolFailure>(serde_json::from_str(answer.get()).unwrap())
+        };
         assert_eq!(call("half", json!([84])).await, Ok(json!(42)));
         assert_eq!(call("half", json!([7])).await, Err("7 is odd".into()));
         assert!(call("half", json!({ "n": 1 })).await.unwrap_err().message.starts_with("the arguments do not fit: "));

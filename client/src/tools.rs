@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_backplane::bus::Message;
 use thermae_schemas::{JobId, ToolCall, ToolFailure, names};
@@ -26,7 +25,10 @@ pub trait ToolHandler: Send + Sync + 'static {
     /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The failure's type and data reach
     /// only jobs of protocol 2; other jobs get the type as a part of the text. The call is dropped when its time is over,
     /// and the code then gets a `TimeoutError`. It is *not* dropped when the job ends.
-    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure>;
+    ///
+    /// The arguments are a JSON object as the code wrote it, and the code gets the result as it is written here: the
+    /// order of keys and the digits of numbers stay as they are.
+    async fn call(&self, job: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure>;
 }
 
 /// Number of answers that are kept for repeated calls. RabbitMQ repeats only deliveries that were not acknowledged, so

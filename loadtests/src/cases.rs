@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use thermae_client::ToolHandler;
 use thermae_schemas::{Job, JobId, JsonText, Outcome, SessionName, SessionRequest, Status, ToolFailure, ToolSpec};
@@ -125,9 +126,10 @@ impl Adder {
 
 #[async_trait]
 impl ToolHandler for Adder {
-    async fn call(&self, _job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, _job: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
+        let arguments: Value = serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
         match (tool, arguments["a"].as_i64(), arguments["b"].as_i64()) {
-            ("add", Some(a), Some(b)) => Ok(json!(a + b)),
+            ("add", Some(a), Some(b)) => to_raw_value(&(a + b)).map_err(|error| error.to_string().into()),
             _ => Err(format!("no {tool} of {arguments}").into()),
         }
     }

@@ -6,7 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::Value;
+use serde_json::value::RawValue;
+use thermae_schemas::json::measure;
 use thermae_schemas::{JobId, ToolFailure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
@@ -33,7 +34,12 @@ impl Command {
     ///
     /// # Errors
     /// The `ToolError` that the code gets; a `TimeoutError`, too, if the time was over.
-    pub(crate) async fn call(&self, job: &JobId, tool: &str, arguments: &Value) -> Result<Value, ToolFailure> {
+    pub(crate) async fn call(
+        &self,
+        job: &JobId,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<Box<RawValue>, ToolFailure> {
         let late = || ToolFailure {
             kind: Some("TimeoutError".to_owned()),
             ..format!("the tool {tool} did not end within {:?} and was killed", self.timeout).into()
@@ -42,7 +48,7 @@ impl Command {
         answer.map_err(|_| late())?.map_err(ToolFailure::from)
     }
 
-    async fn run(&self, job: &JobId, tool: &str, arguments: &Value) -> Result<Value, String> {
+    async fn run(&self, job: &JobId, tool: &str, arguments: &RawValue) -> Result<Box<RawValue>, String> {
         let mut child = tokio::process::Command::new(&self.words[0])
             .args(&self.words[1..])
             .current_dir(&self.dir)
@@ -57,7 +63,7 @@ impl Command {
             .spawn()
             .map_err(|error| format!("the tool {tool} can't be started: {}: {error}", self.words[0]))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).map(Group);
-        let input = arguments.to_string();
+        let input = arguments.get();
         let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
             if let Some(stdin) = &mut stdin {
@@ -85,9 +91,11 @@ impl Command {
             return Err(format!("the tool {tool} printed more than {} MiB", MAX_RESULT >> 20));
         }
         if stdout.trim_ascii().is_empty() {
-            return Ok(Value::Null);
+            return Ok(RawValue::NULL.to_owned());
         }
-        serde_json::from_slice(&stdout).map_err(|error| {
+      // What no reader of the code's language could read, such as 1e999, is no result.
+        let read = measure(&stdout, usize::MAX).and_then(|_| serde_json::from_slice(&stdout));
+        read.map_err(|error| {
             let start: String = String::from_utf8_lossy(&stdout).chars().take(100).collect();
             format!("the tool {tool} did not print JSON ({error}): {start:?}")
         })

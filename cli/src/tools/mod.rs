@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use thermae_client::ToolHandler;
 use thermae_schemas::{JobId, ToolFailure, ToolSpec, alias, alias_clash};
 use tokio::sync::Semaphore;
@@ -209,7 +209,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Result<(), F
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, job: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, job: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
         let (_, command) =
             self.entries.get(tool).ok_or_else(|| format!("there is no command for the tool {tool:?}"))?;
         let _slot = self.slots.acquire().await.map_err(|_| "the client is closing".to_owned())?;

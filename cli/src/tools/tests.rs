@@ -1,13 +1,19 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 
 use super::*;
 
 fn tools(options: &[&str]) -> Arc<Tools> {
     let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     Arc::new(Tools::gather(&options, None, None, &Trust::of_user()).unwrap())
+}
+
+async fn call(tools: &Tools, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    let answer = tools.call(&job(), tool, to_raw_value(&arguments).unwrap()).await?;
+    Ok(serde_json::from_str(answer.get()).unwrap())
 }
 
 fn job() -> JobId {
@@ -18,20 +24,27 @@ fn job() -> JobId {
 async fn arguments_go_in_and_the_result_comes_out_as_json() {
     let tools = tools(&["echo=cat", "nothing=true", "who=printf '\"%s %s\"' $THERMAE_TOOL $THERMAE_JOB"]);
     let arguments = json!({ "text": "a\n'b' $HOME", "list": [1, null, true] });
-    assert_eq!(tools.call(&job(), "echo", arguments.clone()).await, Ok(arguments));
-    assert_eq!(tools.call(&job(), "nothing", json!({})).await, Ok(Value::Null));
-    assert_eq!(tools.call(&job(), "who", json!({})).await, Ok(json!("who j1")));
+    assert_eq!(call(&tools, "echo", arguments.clone()).await, Ok(arguments));
+    let text = r#"{"z":1.50,"a":[100000000000000000001,1E2],"m":{}}"#;
+    let answer = tools.call(&job(), "echo", RawValue::from_string(text.into()).unwrap()).await.unwrap();
+    assert_eq!(answer.get(), text, "as it was written");
+    assert_eq!(call(&tools, "nothing", json!({})).await, Ok(Value::Null));
+    assert_eq!(call(&tools, "who", json!({})).await, Ok(json!("who j1")));
 }
 
 #[tokio::test]
 async fn a_failing_command_tells_what_it_said_last() {
-    let tools = tools(&["bad=echo 'no such region' >&2; exit 3", "text=echo hello", "gone=/nonexistent/x"]);
-    let error = tools.call(&job(), "bad", json!({})).await.unwrap_err().message;
+    let tools = tools(&["bad=echo 'no such region' >&2; exit 3", "text=echo hello"]);
+    let error = call(&tools, "bad", json!({})).await.unwrap_err().message;
     assert_eq!(error, "the tool bad ended with status 3: no such region");
-    let error = tools.call(&job(), "text", json!({})).await.unwrap_err().message;
+    let error = call(&tools, "text", json!({})).await.unwrap_err().message;
     assert!(error.contains("did not print JSON") && error.contains("hello"), "{error}");
-    assert!(tools.call(&job(), "gone", json!({})).await.unwrap_err().message.contains("status 127"));
-    assert!(tools.call(&job(), "unknown", json!({})).await.is_err());
+    let tools = self::tools(&["large=printf 1e999", "half=printf '\"\\\\ud800\"'", "gone=/nonexistent/x"]);
+    for tool in ["large", "half"] {
+        assert!(call(&tools, tool, json!({})).await.unwrap_err().message.contains("did not print JSON"), "{tool}");
+    }
+    assert!(call(&tools, "gone", json!({})).await.unwrap_err().message.contains("status 127"));
+    assert!(call(&tools, "unknown", json!({})).await.is_err());
 }
 
 #[tokio::test]
@@ -42,9 +55,9 @@ async fn large_arguments_results_and_complaints_do_not_block() {
         "loud=head -c 3000000 /dev/zero | tr '\\0' x >&2; printf 'the end' >&2; exit 1",
     ]);
     let large = json!({ "text": "x".repeat(3 << 20) });
-    assert_eq!(tools.call(&job(), "echo", large.clone()).await, Ok(large.clone()));
-    assert_eq!(tools.call(&job(), "deaf", large).await, Ok(json!(1)));
-    let error = tools.call(&job(), "loud", json!({})).await.unwrap_err().message;
+    assert_eq!(call(&tools, "echo", large.clone()).await, Ok(large.clone()));
+    assert_eq!(call(&tools, "deaf", large).await, Ok(json!(1)));
+    let error = call(&tools, "loud", json!({})).await.unwrap_err().message;
     assert!(error.len() < 5000 && error.ends_with("the end"), "{}", error.len());
 }
 
@@ -59,7 +72,7 @@ async fn a_command_that_does_not_end_is_killed_with_its_children() {
     let (_, mut command) = Entry::shell(&script).into_tool("slow".to_owned(), Path::new(".")).unwrap();
     command.timeout = Duration::from_millis(300);
     let reader = std::thread::spawn(move || std::fs::read(pipe));
-    let error = command.call(&job(), "slow", &json!({})).await.unwrap_err();
+    let error = command.call(&job(), "slow", &to_raw_value(&json!({})).unwrap()).await.unwrap_err();
     assert!(error.message.contains("did not end within 300ms"), "{error:?}");
     assert_eq!(error.kind.as_deref(), Some("TimeoutError"));
     assert_eq!(reader.join().unwrap().unwrap(), b"");
@@ -69,8 +82,8 @@ async fn a_command_that_does_not_end_is_killed_with_its_children() {
 async fn several_calls_run_at_once() {
     let tools = tools(&["slow=sleep 0.5; echo 1"]);
     let begun = Instant::now();
-    let (job, calls) = (job(), 4);
-    let answers = futures::future::join_all((0..calls).map(|_| tools.call(&job, "slow", json!({})))).await;
+    let calls = 4;
+    let answers = futures::future::join_all((0..calls).map(|_| call(&tools, "slow", json!({})))).await;
     assert!(answers.iter().all(|answer| *answer == Ok(json!(1))), "{answers:?}");
     assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use thermae_client::{Follower, ToolHandler};
 use thermae_schemas::{
@@ -87,9 +87,11 @@ struct Together(tokio::sync::Barrier);
 
 #[async_trait]
 impl ToolHandler for Together {
-    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, _: &JobId, _: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
+        let arguments: Value = serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
         self.0.wait().await;
-        Ok(json!({ "twice": arguments["n"].as_i64().unwrap_or_default() * 2, "text": "a\nb" }))
+        let answer = json!({ "twice": arguments["n"].as_i64().unwrap_or_default() * 2, "text": "a\nb" });
+        to_raw_value(&answer).map_err(|error| error.to_string().into())
     }
 }
 
@@ -142,9 +144,9 @@ fn streams(fleet: &Fleet) -> Result<()> {
     struct Seen(tokio::sync::Notify);
     #[async_trait]
     impl ToolHandler for Seen {
-        async fn call(&self, _: &JobId, _: &str, _: Value) -> Result<Value, ToolFailure> {
+        async fn call(&self, _: &JobId, _: &str, _: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
             self.0.notified().await;
-            Ok(Value::Null)
+            to_raw_value(&()).map_err(|error| error.to_string().into())
         }
     }
     let seen = Arc::new(Seen(tokio::sync::Notify::new()));

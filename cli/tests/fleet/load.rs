@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thermae_client::{Client, JobHandle, ToolHandler};
 use thermae_schemas::{
@@ -34,8 +35,9 @@ struct Echo;
 
 #[async_trait]
 impl ToolHandler for Echo {
-    async fn call(&self, _: &JobId, _: &str, arguments: Value) -> Result<Value, ToolFailure> {
-        if arguments["fail"] == json!(true) { Err("as you wished".into()) } else { Ok(arguments) }
+    async fn call(&self, _: &JobId, _: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
+        let read: Value = serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
+        if read["fail"] == json!(true) { Err("as you wished".into()) } else { Ok(arguments) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use thermae_backplane::bus::{Bus, Consumer, Message, QueueSpec};
 use thermae_client::{Client, Error, Follower, JobHandle, Options, ToolHandler};
@@ -98,14 +98,15 @@ impl Drop for Counted {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, _: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
+        let arguments: Value = serde_json::from_str(arguments.get()).unwrap();
         self.called.lock().unwrap().push(arguments["call"].as_str().unwrap_or_default().to_owned());
         if tool == "waits" {
             let _counted = Counted(self.given_up.clone());
             self.begun.notify_one();
             std::future::pending::<()>().await;
         }
-        Ok(arguments["call"].clone())
+        Ok(to_raw_value(&arguments["call"]).unwrap())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use thermae_backplane::bus::{Bus, Consumer, QueueSpec};
 use thermae_client::ToolHandler;
@@ -26,10 +27,13 @@ struct Tools {
 
 #[async_trait]
 impl ToolHandler for Tools {
-    async fn call(&self, _: &JobId, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, _: &JobId, tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match tool {
-            "add" => Ok(json!(arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap())),
+            "add" => {
+                let read: Value = serde_json::from_str(arguments.get()).unwrap();
+                Ok(to_raw_value(&(read["a"].as_i64().unwrap() + read["b"].as_i64().unwrap())).unwrap())
+            }
             "together" => {
                 self.together.wait().await;
                 Ok(arguments)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use hdrhistogram::Histogram;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use thermae_client::{Client, ToolHandler};
 use thermae_schemas::{
@@ -228,8 +229,9 @@ impl Once {
 
 #[async_trait]
 impl ToolHandler for Once {
-    async fn call(&self, job: &JobId, _tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    async fn call(&self, job: &JobId, _tool: &str, arguments: Box<RawValue>) -> Result<Box<RawValue>, ToolFailure> {
+        let arguments: Value = serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(job.to_string()).or_default() += 1;
-        Ok(arguments["n"].clone())
+        to_raw_value(&arguments["n"]).map_err(|error| error.to_string().into())
     }
 }
