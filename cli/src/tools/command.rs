@@ -93,7 +93,7 @@ impl Command {
         if stdout.trim_ascii().is_empty() {
             return Ok(RawValue::NULL.to_owned());
         }
-      // What no reader of the code's language could read, such as 1e999, is no result.
+        // What no reader of the code's language could read, such as 1e999, is no result.
         let read = measure(&stdout, usize::MAX).and_then(|_| serde_json::from_slice(&stdout));
         read.map_err(|error| {
             let start: String = String::from_utf8_lossy(&stdout).chars().take(100).collect();
