@@ -199,6 +199,15 @@ mod tests {
     }
 
     #[test]
+    fn a_float_is_read_as_the_nearest_one() {
+        let number = format!("-898716446377018{}", "0".repeat(293));
+        let answer: ToolResult = serde_json::from_str(&format!(r#"{{"call": "c", "ok": {number}}}"#)).unwrap();
+        assert_eq!(answer.reply, ToolReply::Ok(number.parse::<f64>().unwrap().into()));
+        let again: ToolResult = serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap();
+        assert_eq!(again, answer);
+    }
+
+    #[test]
     fn an_error_is_a_text_or_has_a_type() {
         let failure =
             ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(serde_json::json!([1])) };
