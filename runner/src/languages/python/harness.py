@@ -25,6 +25,7 @@ import harness_code
 import harness_docs
 import harness_errors
 import harness_inputs
+import harness_libraries
 import harness_schema
 import harness_show
 import harness_streams
@@ -35,7 +36,7 @@ from harness_channel import Channel, Interrupts, encode
 from harness_errors import ToolError
 
 PARTS = (harness_errors, harness_waits, harness_channel, harness_inputs, harness_traceback, harness_code, harness_show)
-PARTS += (harness_streams, harness_schema, harness_docs, harness_tools)
+PARTS += (harness_streams, harness_schema, harness_docs, harness_tools, harness_libraries)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
@@ -100,9 +101,10 @@ class Harness:
         self.path = os.path.join(here, "main.py")
         self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
 
-        def display(*objects, raw=False, **_ignored):
-            """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already."""
-            self.display(objects, raw)
+        def display(*objects, raw=False, include=None, exclude=None, **_ignored):
+            """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already.
+            `include` and `exclude` name forms by their MIME types."""
+            self.display(objects, raw, include, exclude)
 
         # It is a function of `builtins` and can be found there: programs copy and pickle what they see.
         display.__module__ = "builtins"
@@ -111,12 +113,7 @@ class Harness:
         builtins.display, builtins.ToolError = display, ToolError
         self.catalog = harness_docs.install()
 
-        def show(*args, **kwargs):
-            """Show all open figures to the client, and close them."""
-            self.display(harness_show.open_figures())
-
-        show.__module__, show.__qualname__ = "matplotlib.pyplot", "show"
-        harness_show.PyplotFinder(show)
+        harness_libraries.Finder(harness_libraries.replacements(self.display))
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
         sys.argv = ["main.py"]
@@ -236,6 +233,8 @@ class Harness:
                 value = _eval(last, self.globals)
         if value is not None:
             self.value = harness_show.bundle(value)
+            if len(self.value) == 1:
+                harness_show.shows_itself(value)
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
 
@@ -280,13 +279,16 @@ class Harness:
                 value = await value
         return value if last is not None else None
 
-    def display(self, objects, raw=False):
+    def display(self, objects, raw=False, include=None, exclude=None):
         for value in objects:
+            if not raw and harness_show.shows_itself(value):
+                continue
             shown = harness_show.as_bundle(value) if raw else harness_show.bundle(value)
+            shown = harness_show.chosen(shown, include, exclude)
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
             self.streams.out.flush()
-            if self.channel.open:
+            if self.channel.open and shown:
                 self.channel.send(self.bounded({"op": "display", "data": shown}, "data"))
 
     def bounded(self, message, key):

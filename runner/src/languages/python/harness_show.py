@@ -1,7 +1,6 @@
 """Values as MIME bundles: `repr`, the rich reprs that notebooks use, and matplotlib's figures."""
 
 import sys
-from _frozen_importlib_external import FileLoader as _FileLoader
 
 from harness_channel import encode
 
@@ -17,6 +16,8 @@ REPRS = (
     ("image/png", "_repr_png_"),
     ("image/jpeg", "_repr_jpeg_"),
     ("application/json", "_repr_json_"),
+    ("application/javascript", "_repr_javascript_"),
+    ("application/pdf", "_repr_pdf_"),
 )
 
 
@@ -47,6 +48,27 @@ def bundle(value):
     if "image/png" not in shown and is_figure(value):
         shown["image/png"] = _base64(_png(value))
     return shown
+
+
+def shows_itself(value):
+    """Let the value show itself, if it has IPython's method for that. Returns whether it did."""
+    method = getattr(type(value), "_ipython_display_", None)
+    if method is None:
+        return False
+    try:
+        method(value)
+    except Exception:
+        return False
+    return True
+
+
+def chosen(shown, include, exclude):
+    """The forms of a bundle that the program wants."""
+    return {
+        mime: one
+        for mime, one in shown.items()
+        if (not include or mime in include) and (not exclude or mime not in exclude)
+    }
 
 
 def as_bundle(data):
@@ -112,33 +134,6 @@ def open_figures():
     if helpers is None or "matplotlib.pyplot" not in sys.modules:
         return []
     return [manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()]
-
-
-class PyplotFinder:
-    """Gives pyplot another `show` when it is imported: nobody looks at a window here. This can't be a backend of
-    matplotlib's: its name would be in the environment, and processes that the program starts would not find it."""
-
-    def __init__(self, show):
-        self.show = show
-        sys.meta_path.insert(0, self)
-        if "matplotlib.pyplot" in sys.modules:
-            sys.modules["matplotlib.pyplot"].show = show
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "matplotlib.pyplot":
-            return None
-        finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
-        # Only a module in a file has a loader of its own; other loaders may have more than one module.
-        if spec is not None and isinstance(spec.loader, _FileLoader):
-            run = spec.loader.exec_module
-
-            def exec_module(module):
-                run(module)
-                module.show = self.show
-
-            spec.loader.exec_module = exec_module
-        return spec
 
 
 def close_figure(figure):
