@@ -36,7 +36,7 @@ def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
     return run
 
 
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Waits for something that another process does and that no event tells."""
     end = time.monotonic() + seconds
     pause = threading.Event()
@@ -46,7 +46,7 @@ def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     return found
 
 
-async def soon(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+async def soon(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     """As `until`, on a loop."""
     async with asyncio.timeout(seconds):
         while not condition():
@@ -67,7 +67,7 @@ def program(source: str, *, forks: bool = False) -> "subprocess.Popen[str]":
     )
 
 
-def finished(process: "subprocess.Popen[str]", seconds: float = 30.0) -> tuple[int, str, str]:
+def finished(process: "subprocess.Popen[str]", seconds: float = 60.0) -> tuple[int, str, str]:
     """The status and the outputs of a program that ends by itself."""
     try:
         out, err = process.communicate(timeout=seconds)
