@@ -50,46 +50,6 @@ print(doctest.testmod(report=False))
         self.assertIn('main.py", line 10, in __main__.Point\nFailed example:', out)
         self.assertIn("TestResults(failed=1, attempted=2)", out)
 
-    def test_the_program_is_a_file(self):
-        for code in (
-            "print(open(__file__).read(), end='')  # as it is: \u00fc\r\n",
-            "# -*- coding: latin-1 -*-\nprint(open(__file__, encoding='latin-1', newline='').read(), end='')  # \u00fc",
-            "print(open(__file__).read(), end='')  # " + "x" * 300000,
-        ):
-            self.assertEqual(self.fresh(code).out, code.replace("\r\n", "\n") if "latin" not in code else code)
-        guard = "if __name__ == '__main__':\n    "
-        for code, out in (
-            ("V = 3\n" + guard + "import main\n    print(main.V)", "3\n"),
-            ("import runpy\nV = 5\n" + guard + "print(runpy.run_path(__file__, run_name='x')['V'])", "5\n"),
-            ("import subprocess, sys\nif len(sys.argv) > 1: print('child')\nelse: print(subprocess.run([sys.executable, __file__, 'x'], capture_output=True, text=True).stdout, end='')", "child\n"),
-            ("import os, sys\nif 'AGAIN' not in os.environ:\n    os.environ['AGAIN'] = '1'\n    print(os.popen(sys.executable + ' ' + sys.argv[0]).read(), end='')\nelse: print('second')", "second\n"),
-            ("import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n" + guard + "print(unittest.TestLoader().discover('.', pattern='main*.py').countTestCases())", "1\n"),
-            ("import os\nprint(os.listdir())", "['main.py']\n"),
-        ):
-            self.assertEqual(self.fresh(code).out, out, code)
-
-    def test_a_session_has_a_file_for_each_program(self):
-        session = self.session()
-        session.run("def f(): return 1", session=True)
-        session.run("import inspect, os, sys\nopen('main-3.py', 'w').write('own')", session=True)
-        code = "print(os.path.basename(__file__), sys.argv, open(__file__).read()[:5])"
-        self.assertEqual(session.run(code, session=True).out, "main-4.py ['main-4.py'] print\n")
-        self.assertEqual(session.run("print(os.path.exists(f.__code__.co_filename), inspect.getsource(f))", session=True).out, "True def f(): return 1\n\n")
-        self.assertEqual(session.run("print(open('main-3.py').read())", session=True).out, "own\n")
-
-    def test_the_oldest_files_of_a_session_go_unless_they_were_changed(self):
-        session = self.session()
-        session.run("import os, inspect\ndef f(): return 1", session=True)
-        session.run("open('main.py', 'a').write('# mine')\ndef g(): return 2", session=True)
-        for _ in range(4):
-            session.run("# " + "x" * (300 << 10), session=True)
-        self.assertEqual(session.run("print(os.path.exists('main.py'), os.path.exists('main-2.py'), inspect.getsource(g))", session=True).out, "True False def g(): return 2\n\n")
-
-    def test_a_program_without_a_file_runs_too(self):
-        session = self.session()
-        session.run("import os, resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))", session=True)
-        self.assertEqual(session.run("print(os.path.exists(__file__))", session=True).out, "False\n")
-
     def test_unittest_main(self):
         code = "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\nif __name__ == '__main__':\n    unittest.main()"
         outcome = self.fresh(code)

@@ -26,7 +26,6 @@ import harness_docs
 import harness_errors
 import harness_inputs
 import harness_libraries
-import harness_program
 import harness_schema
 import harness_show
 import harness_streams
@@ -37,7 +36,7 @@ from harness_channel import Channel, Interrupts, encode
 from harness_errors import ToolError
 
 PARTS = (harness_errors, harness_waits, harness_channel, harness_inputs, harness_traceback, harness_code, harness_show)
-PARTS += (harness_streams, harness_schema, harness_docs, harness_tools, harness_libraries, harness_program)
+PARTS += (harness_streams, harness_schema, harness_docs, harness_tools, harness_libraries)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
@@ -72,7 +71,7 @@ class Harness:
         self.channel = Channel(self.interrupts)
         self.streams = harness_streams.Streams()
         self.hidden = frozenset(id(part.__dict__) for part in PARTS) | {id(globals())}
-        self.flags = self.shown = 0
+        self.runs = self.flags = self.shown = 0
         self.tools = {}
         self.loop = None
         self.session = False
@@ -99,9 +98,7 @@ class Harness:
         self.main = main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         self.globals = main.__dict__
-        self.name = "main.py"
-        self.path = os.path.join(here, self.name)
-        self.files = harness_program.ProgramFiles(here)
+        self.path = os.path.join(here, "main.py")
         self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
 
         def display(*objects, raw=False, include=None, exclude=None, **_ignored):
@@ -119,7 +116,7 @@ class Harness:
         harness_libraries.Finder(harness_libraries.replacements(self.display))
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
-        sys.argv = [self.name]
+        sys.argv = ["main.py"]
         sys.path.insert(0, here)
 
     def rehearse(self):
@@ -137,7 +134,7 @@ class Harness:
         for fd in fds:
             os.close(fd)
         self.streams.prepare()
-        self.files.clear()
+        self.runs = 0
 
     def serve(self):
         while True:
@@ -162,6 +159,7 @@ class Harness:
         interrupts, channel = self.interrupts, self.channel
         self.session = message.get("session", False)
         self.linger = message.get("linger", False)
+        self.runs += 1
         self.shown = 0
         self.value = self.error = None
         if self.reserve is None:
@@ -196,9 +194,13 @@ class Harness:
     def execute(self, message):
         env, tools, source = message.get("env"), message.get("tools"), message["code"]
         inputs = harness_inputs.take(message) if "inputs" in message else None
+        name = "main.py"
         if source.startswith("\ufeff"):
             source = source[1:]  # A byte-order mark, which a file may begin with.
         if self.session:
+            if self.runs > 1:
+                name = "main-%d.py" % self.runs
+                self.path = self.globals["__file__"] = os.path.join(os.path.dirname(self.path), name)
             for alias, tool in self.tools.items():
                 if self.globals.get(alias) is tool:
                     del self.globals[alias]
@@ -211,9 +213,10 @@ class Harness:
         if tools or self.session:
             self.tools = harness_tools.make_tools(self.channel, self.catalog, tools, message.get("texts", ""))
             self.globals.update(self.tools)
-        name = self.name_program(source)
         lines = harness_code.source_lines(source)
         linecache.cache[name] = linecache.cache[self.path] = (len(source), None, lines, name)
+        if "spawn" in source or "forkserver" in source:
+            harness_code.write_program(self.path, source)
         self.channel.send(STARTED)
         if inputs:
             harness_inputs.bind(inputs, self.globals)
@@ -234,16 +237,6 @@ class Harness:
                 harness_show.shows_itself(value)
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
-
-    def name_program(self, source):
-        """Write the program to its file, and set the names by which the program knows it."""
-        name = self.files.write(source)
-        if name != self.name:
-            if sys.argv[:1] == [self.name]:
-                sys.argv[0] = name
-            self.name = name
-            self.path = self.globals["__file__"] = os.path.join(self.files.folder, name)
-        return name
 
     def drive(self, codes, last):
         """Run a program that awaits at its top level; a session keeps its loop, and so its tasks, over runs."""

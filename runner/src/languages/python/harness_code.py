@@ -68,6 +68,15 @@ def source_lines(source):
     return [line + "\n" for line in source.split("\n")]
 
 
+def write_program(path, source):
+    """Write a program to its file, from which processes that start anew (`spawn`) import it."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(source)
+    except (OSError, UnicodeError):
+        pass
+
+
 def cut(text, limit):
     """`text`, with its middle left out if it is longer than `limit` characters."""
     if len(text) <= limit:

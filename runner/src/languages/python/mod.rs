@@ -78,7 +78,7 @@ impl Language for Python {
 
 /// Names and sources of the harness and its parts. A zygote loads them in this order, so each may import those before
 /// it. The last one has the class `Harness`.
-const HARNESS: [(&str, &str); 15] = [
+const HARNESS: [(&str, &str); 14] = [
     ("zygote_pages", include_str!("zygote_pages.py")),
     ("harness_errors", include_str!("harness_errors.py")),
     ("harness_waits", include_str!("harness_waits.py")),
@@ -92,6 +92,5 @@ const HARNESS: [(&str, &str); 15] = [
     ("harness_docs", include_str!("harness_docs.py")),
     ("harness_tools", include_str!("harness_tools.py")),
     ("harness_libraries", include_str!("harness_libraries.py")),
-    ("harness_program", include_str!("harness_program.py")),
     ("harness", include_str!("harness.py")),
 ];
