@@ -161,11 +161,12 @@ fn head(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sheet::Sheet;
     use serde_json::json;
 
     fn attack() -> Attack {
         let sheet = "tries = ''\nwins = ''\nguard = ''\nuncontrolled = ''\n[held]\na = 1\n[docker.held]\na = 2";
-        let sheet = toml::from_str(sheet).unwrap();
+        let sheet = Sheet::read(sheet).unwrap();
         Attack { name: "g/n".into(), language: Payload::Python, sheet, jobs: vec![], neighbour: None }
     }
 

@@ -121,7 +121,7 @@ fn parse(name: String, language: Payload, text: &str) -> Result<Attack> {
     };
     let body = text.strip_prefix(begin).with_context(|| format!("does not begin with {begin:?}"))?;
     let (sheet, code) = body.split_once(end).context("the sheet does not end")?;
-    let sheet: Sheet = toml::from_str(sheet).context("the sheet is not the TOML of an attack")?;
+    let sheet = Sheet::read(sheet).context("the sheet is not the TOML of an attack")?;
     ensure!(sheet.control.is_some() != sheet.uncontrolled.is_some(), "say either `control` or `uncontrolled`");
     ensure!(sheet.control.is_some() != sheet.open.is_empty(), "`open` is what a control finds");
     let (mut jobs, mut neighbour) = (vec![String::new()], None);

@@ -69,6 +69,18 @@ pub struct Sheet {
     pub session: bool,
 }
 
+impl Sheet {
+    /// Reads a sheet, which is TOML.
+    ///
+    /// # Errors
+    /// If it is not TOML, or lacks what a sheet must have.
+    pub fn read(text: &str) -> anyhow::Result<Self> {
+        let table: toml::Table = toml::from_str(text)?;
+        // Schemas of tools are texts of JSON, so only a reader of JSON can take them. Tables keep their order.
+        Ok(serde_json::from_str(&serde_json::to_string(&table)?)?)
+    }
+}
+
 /// Expected observations, by name.
 pub type Findings = BTreeMap<String, Expected>;
 

@@ -20,7 +20,7 @@ data = b""
 while data.count(b'"op":"result"') < 4 and select.select([link], [], [], 5)[0]:
     data += link.recv(65536)
 observe("answers", data.count(b'"op":"result"'))
-observe("values", sorted(int(value) for value in re.findall(rb'"value":(\d)', data)))
+observe("values", sorted(int(value) for value in re.findall(rb'"value":\s*(\d)', data)))
 tell()
 link.sendall(frame({"op": "call", "name": "echo", "arguments": {}}))
 time.sleep(5)

@@ -54,7 +54,7 @@ impl Scenario {
 
 /// Makes a scenario from an entry in its group's table.
 fn scenario(name: &'static str, sheet: &str, attempt: Attempt) -> Result<Scenario> {
-    let sheet: Sheet = toml::from_str(sheet).with_context(|| format!("the sheet of {name}"))?;
+    let sheet = Sheet::read(sheet).with_context(|| format!("the sheet of {name}"))?;
     ensure!(sheet.control.is_some() != sheet.uncontrolled.is_some(), "{name}: say either `control` or `uncontrolled`");
     ensure!(sheet.control.is_some() != sheet.open.is_empty(), "{name}: `open` is what a control finds");
     Ok(Scenario { name, sheet, attempt })
