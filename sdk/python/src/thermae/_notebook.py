@@ -16,7 +16,7 @@ def together(parts: Sequence[MimeBundle]) -> MimeBundle:
     A notebook shows a single form of a bundle. So if several parts are there and any is rich, they become one page.
     """
     if len(parts) == 1:
-        return {"text/plain": "", **parts[0]}
+        return {**parts[0], "text/plain": str(parts[0].get("text/plain", "")).rstrip("\n")}
     text = "\n".join(_text(part).rstrip("\n") for part in parts)
     pages = [_page(part) for part in parts]
     if not any(pages):

@@ -70,7 +70,7 @@ def test_a_notebook_shows_a_single_thing_in_all_its_forms() -> None:
     rich = {"text/plain": "<Figure>", "image/png": "iVBO", "application/vnd.x+json": {"k": 1}}
     assert result(value=rich)._repr_mimebundle_() == rich
     assert result(displays=[rich])._repr_mimebundle_() == rich
-    assert result(stdout="a\n")._repr_mimebundle_() == {"text/plain": "a\n"}
+    assert result(stdout="a\n")._repr_mimebundle_() == {"text/plain": "a"}
     assert result()._repr_mimebundle_() == {"text/plain": ""}
 
 
