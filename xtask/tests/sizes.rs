@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Most lines of a file. Whoever opens one should be able to read it whole.
-const MOST: usize = 400;
+const MOST: usize = 1000;
 
 /// Collects the source files below a folder, other than what a build leaves there.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
