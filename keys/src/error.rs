@@ -49,9 +49,12 @@ pub enum StoreError {
     /// The tables could not be made.
     #[error("the tables of API keys could not be made")]
     Tables(#[from] sqlx::migrate::MigrateError),
-    /// The file of the store could not be made.
-    #[error("the file of the store of API keys could not be made")]
+    /// The file of the store could not be made or found.
+    #[error("the file of the store of API keys could not be made or found")]
     File(#[source] std::io::Error),
+    /// Another file is in the place of the one that was opened, or none.
+    #[error("the file of the store of API keys was replaced or removed")]
+    Replaced,
     /// An entry is not as it was written.
     #[error("the entry of the API key {id} is damaged: {what}")]
     Damaged {

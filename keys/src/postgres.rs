@@ -51,6 +51,10 @@ impl Postgres {
         sql::within(TABLES, sql::migrator().run(&pool)).await?;
         Ok(Self { pool, limit })
     }
+
+    async fn within<T, E: Into<StoreError>>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, StoreError> {
+        sql::within(self.limit, work).await
+    }
 }
 
 sql::store!(Postgres, PgRow);

@@ -135,7 +135,7 @@ pub(crate) async fn within<T, E: Into<StoreError>>(
     }
 }
 
-/// Implements [`Store`](crate::Store) for a type with a `pool` and a `limit`. Sqlx has no bounds by which one generic
+/// Implements [`Store`](crate::Store) for a type with a `pool` and a method `within`, which does an operation. Sqlx has no bounds by which one generic
 /// implementation could be written in fewer lines.
 macro_rules! store {
     ($store:ty, $row:ty) => {
@@ -174,12 +174,12 @@ macro_rules! store {
                     .bind(row.runs_at_once)
                     .bind(row.last_used_ms)
                     .bind(row.revoked_ms);
-                $crate::sql::within(self.limit, insert.execute(&self.pool)).await.map(drop)
+                self.within(insert.execute(&self.pool)).await.map(drop)
             }
 
             async fn find(&self, id: &$crate::KeyId) -> Result<Option<$crate::Stored>, $crate::StoreError> {
                 let find = sqlx::query($crate::sql::FIND).bind(id.as_str());
-                let row = $crate::sql::within(self.limit, find.fetch_optional(&self.pool)).await?;
+                let row = self.within(find.fetch_optional(&self.pool)).await?;
                 row.map(|row| Self::row(&row)?.entry()).transpose()
             }
 
@@ -191,7 +191,7 @@ macro_rules! store {
                     .bind(query.tenant.as_ref().map(|tenant| tenant.as_str()))
                     // One more tells whether there is a next page.
                     .bind(query.size() as i64 + 1);
-                let rows = $crate::sql::within(self.limit, list.fetch_all(&self.pool)).await?;
+                let rows = self.within(list.fetch_all(&self.pool)).await?;
                 let keys = rows.iter().map(|row| Ok(Self::row(row)?.entry()?.key));
                 Ok($crate::Listed::cut(keys.collect::<Result<_, $crate::StoreError>>()?, query.size()))
             }
@@ -206,7 +206,7 @@ macro_rules! store {
                     .bind(id.as_str())
                     .bind($crate::sql::time(now_ms))
                     .bind(tenant.map(|tenant| tenant.as_str()));
-                let row = $crate::sql::within(self.limit, revoke.fetch_optional(&self.pool)).await?;
+                let row = self.within(revoke.fetch_optional(&self.pool)).await?;
                 row.map(|row| Ok(Self::row(&row)?.entry()?.key)).transpose()
             }
 
@@ -220,7 +220,7 @@ macro_rules! store {
                     .bind(id.as_str())
                     .bind($crate::sql::time(now_ms))
                     .bind($crate::sql::time(unless_since_ms));
-                $crate::sql::within(self.limit, touch.execute(&self.pool)).await.map(drop)
+                self.within(touch.execute(&self.pool)).await.map(drop)
             }
         }
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_gateway::{Config, Gateway, Options, Parts};
-use thermae_keys::{Keys, Query, Store as _};
+use thermae_keys::Keys;
 use thermae_service::http::{Condition, Router};
 use thermae_service::program::{Failure, Process};
 
@@ -46,15 +46,10 @@ pub(crate) async fn serve(config: Config, process: Process) -> Result<(), Failur
     listening.serve_while(health.clone(), metrics, Router::new(), Box::pin(serving)).await
 }
 
-/// Opens the store once it can be, and says whether it is there. Never ends.
+/// Opens the store whenever it can be, and says whether it is there. Never ends.
 async fn watch(store: &Late, condition: Condition) {
     loop {
-        let first = Query { most: 1, ..Query::default() };
-        let found = match store.open().await {
-            Ok(_) => store.list(&first).await.map(drop),
-            Err(error) => Err(error),
-        };
-        match found {
+        match store.look().await {
             Ok(()) => condition.ready(),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the store of API keys is away");

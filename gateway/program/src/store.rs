@@ -1,14 +1,14 @@
 //! Where the API keys are.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use thermae_gateway::Own;
 use thermae_keys::{Key, KeyId, LIMIT, Listed, Postgres, Query, Sqlite, Store, StoreError, Stored};
 use thermae_schemas::TenantName;
 use thermae_service::secret::Secret;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 /// Where the store is.
 #[derive(Debug, Clone)]
@@ -46,35 +46,62 @@ impl Place {
         Ok(Self::Postgres(url.clone()))
     }
 
-    /// Opens the store. A missing file or table is made.
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(match self {
-            Self::Sqlite(path) => Arc::new(Sqlite::open(path).await?),
-            Self::Postgres(url) => Arc::new(Postgres::open(url.expose()).await?),
+    /// Opens the store. A missing table is made.
+    pub(crate) async fn open(&self, file: File) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(match (self, file) {
+            (Self::Sqlite(path), File::Make) => Arc::new(Sqlite::open(path).await?),
+            (Self::Sqlite(path), File::Find) => Arc::new(Sqlite::reopen(path).await?),
+            (Self::Postgres(url), _) => Arc::new(Postgres::open(url.expose()).await?),
         })
     }
 }
 
-/// A store that is opened as soon as it can be. Until then it is away.
+/// What to do about the file of a store if it is missing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum File {
+    /// Make it.
+    Make,
+    /// Wait for it.
+    Find,
+}
+
+/// A store that is opened as soon as it can be, and anew once its file was replaced. Meanwhile it is away.
 #[derive(Debug)]
 pub(crate) struct Late {
     place: Place,
-    store: OnceCell<Arc<dyn Store>>,
+    store: RwLock<Option<Arc<dyn Store>>>,
+    file: Mutex<File>,
 }
 
 impl Late {
     pub(crate) fn new(place: Place) -> Self {
-        Self { place, store: OnceCell::new() }
+        Self { place, store: RwLock::default(), file: Mutex::new(File::Make) }
     }
 
-    /// Opens the store, however long that takes.
-    pub(crate) async fn open(&self) -> Result<&Arc<dyn Store>, StoreError> {
-        self.store.get_or_try_init(|| self.place.open()).await
+    /// Looks whether the store is there, and opens it if it isn't open, however long that takes.
+    pub(crate) async fn look(&self) -> Result<(), StoreError> {
+        if self.opened().is_err() {
+            // A file is made once: later, it is the operator who puts one there.
+            let mut file = self.file.lock().await;
+            let opened = self.place.open(*file).await?;
+            *file = File::Find;
+            self.set(Some(opened));
+        }
+        let looked = self.list(&Query { most: 1, ..Query::default() }).await;
+        if matches!(looked, Err(StoreError::Replaced)) {
+            self.set(None);
+        }
+        looked.map(drop)
+    }
+
+    fn set(&self, store: Option<Arc<dyn Store>>) {
+        *self.store.write().unwrap_or_else(PoisonError::into_inner) = store;
     }
 
     /// The store, if it is open.
-    fn opened(&self) -> Result<&Arc<dyn Store>, StoreError> {
-        self.store.get().ok_or(StoreError::TimedOut(LIMIT))
+    fn opened(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        store.clone().ok_or(StoreError::TimedOut(LIMIT))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Stores that are away.
 
 use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thermae_keys::{Keys, Limits, NewKey, Query, Scope};
+use thermae_keys::{Keys, Limits, NewKey, Query, Scope, Sqlite};
 
 use crate::proxy::{Proxy, Way};
 use crate::support::{NOW, Place, id, plain, tenant};
@@ -59,7 +61,6 @@ async fn a_file_that_is_damaged_allows_nothing() {
     let keys = Keys::with_cache(place.open().await, Duration::ZERO);
     let text = keys.create(&new_key(), NOW).await.unwrap().text;
     let Place::File(folder) = &place else { unreachable!() };
-    place.execute("PRAGMA wal_checkpoint(TRUNCATE)").await;
     for file in std::fs::read_dir(folder.path()).unwrap() {
         let path = file.unwrap().path();
         let length = std::fs::metadata(&path).unwrap().len() as usize;
@@ -88,9 +89,60 @@ async fn a_file_that_another_process_has_locked_is_away() {
 #[tokio::test]
 async fn a_place_that_is_none_is_no_store() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(thermae_keys::Sqlite::open(folder.path().join("missing/keys.db")).await.is_err());
-    assert!(thermae_keys::Sqlite::open(folder.path()).await.is_err());
+    assert!(Sqlite::open(folder.path().join("missing/keys.db")).await.is_err());
+    assert!(Sqlite::open(folder.path()).await.is_err());
     for url in ["", "keys", "mysql://localhost/keys", "postgres://127.0.0.1:1/keys"] {
         assert!(thermae_keys::Postgres::open_with(url, Duration::from_secs(1)).await.is_err(), "{url}");
     }
+}
+
+/// What is done to the file of a store: another one is put in its place, it goes, or it goes and another one comes.
+const REPLACED: [fn(&Path, &Path); 3] = [
+    |backup, file| std::fs::rename(backup, file).unwrap(),
+    |_, file| std::fs::remove_file(file).unwrap(),
+    |backup, file| {
+        std::fs::remove_file(file).unwrap();
+        std::fs::copy(backup, file).unwrap();
+    },
+];
+
+#[tokio::test]
+async fn a_file_that_is_replaced_allows_nothing_until_it_is_opened_again() {
+    for replace in REPLACED {
+        let place = Place::file();
+        let Place::File(folder) = &place else { unreachable!() };
+        let [file, backup, was] = ["keys.db", "backup", "was"].map(|name| folder.path().join(name));
+        let keys = Keys::with_cache(place.try_open(LIMIT).await.unwrap(), Duration::ZERO);
+        let created = keys.create(&new_key(), NOW).await.unwrap();
+        assert!(keys.authenticate(created.text.as_str(), NOW).await.is_ok());
+        std::fs::copy(&file, &backup).unwrap();
+        std::fs::hard_link(&file, &was).unwrap();
+        replace(&backup, &file);
+        nothing_works(&keys, created.text.as_str()).await;
+        // Not even if the file comes back: somebody may have opened the other one meanwhile.
+        std::fs::rename(&was, &file).unwrap();
+        nothing_works(&keys, created.text.as_str()).await;
+
+        let again = Keys::with_cache(Arc::new(Sqlite::reopen(&file).await.unwrap()), Duration::ZERO);
+        assert!(again.authenticate(created.text.as_str(), NOW).await.is_ok());
+        let missing = Sqlite::reopen(folder.path().join("missing")).await;
+        assert!(missing.is_err() && !folder.path().join("missing").exists(), "it was made");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_is_written_into_the_file_counts_at_once() {
+    let place = Place::file();
+    let Place::File(folder) = &place else { unreachable!() };
+    let [file, backup] = ["keys.db", "backup"].map(|name| folder.path().join(name));
+    let keys = Keys::with_cache(place.open().await, Duration::ZERO);
+    let created = keys.create(&new_key(), NOW).await.unwrap();
+    // The file alone is the store, so a copy of it is whole.
+    std::fs::copy(&file, &backup).unwrap();
+    let later = keys.create(&new_key(), NOW).await.unwrap();
+    std::fs::copy(&backup, &file).unwrap();
+    assert!(keys.authenticate(created.text.as_str(), NOW).await.is_ok());
+    assert_eq!(keys.authenticate(later.text.as_str(), NOW).await.unwrap_err().code(), "key_unknown");
+    place.execute("UPDATE api_keys SET revoked_ms = 1").await;
+    assert_eq!(keys.authenticate(created.text.as_str(), NOW).await.unwrap_err().code(), "key_revoked");
 }

@@ -15,6 +15,7 @@ use self::failure::Failure;
 use self::show::{entry, line};
 use crate::args::{Common, Verb};
 use crate::now_ms;
+use crate::store::File;
 
 /// Runs a command, from its arguments to the exit status.
 pub(crate) fn run(common: &Common, verb: &Verb) -> ExitCode {
@@ -51,7 +52,7 @@ fn expiry_from(text: &str, now_ms: u64) -> Result<u64, String> {
 /// Does it, and gives what to print.
 async fn act(common: &Common, verb: &Verb) -> Result<String, Failure> {
     let place = common.place().map_err(|why| Failure::usage(why.to_string()))?;
-    let keys = Keys::new(place.open().await?);
+    let keys = Keys::new(place.open(File::Make).await?);
     match verb {
         Verb::Create { tenant, scopes, name, expires, rate, runs, json } => {
             let new = NewKey {

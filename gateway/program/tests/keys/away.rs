@@ -55,3 +55,24 @@ fn while_the_store_is_away_nothing_is_allowed() {
         program.told(&["key", "revoke", id]);
     }
 }
+
+#[test]
+fn a_file_of_keys_that_is_replaced_is_noticed_and_opened_anew() {
+    let program = Program::new();
+    let [file, backup] = ["keys.db", "backup"].map(|name| program.path().join(name));
+    let key = program.key("acme", &["--scope", "read"]);
+    std::fs::copy(&file, &backup).unwrap();
+    let newer = program.key("acme", &["--scope", "read"]);
+    let running = program.start();
+    running.await_condition("keys", true);
+
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(running.get(&newer, "/v1/runs").code(), (503, "keys_unavailable"));
+    running.await_condition("keys", false);
+    assert!(!file.exists(), "an empty store was made");
+    std::fs::rename(&backup, &file).unwrap();
+    running.await_condition("keys", true);
+    assert_eq!(running.get(&newer, "/v1/runs").code(), (401, "key_unknown"));
+    program.told(&["key", "revoke", &key[4..20]]);
+    assert_eq!(running.get(&key, "/v1/runs").code(), (401, "key_revoked"));
+}
