@@ -13,6 +13,7 @@ from thermae._capabilities import Capability
 from thermae._error import ThermaeError
 from thermae._events import Approval
 from thermae._request import json_payload
+from thermae.errors import BrokerDenied, ScopeMissing
 
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
@@ -42,8 +43,17 @@ class Approvals:
     Without a function, they wait for somebody else, or are denied if there is nobody else.
     """
 
-    def __init__(self, sandbox: "AsyncSandbox", *, others: bool) -> None:
+    def __init__(self, sandbox: "AsyncSandbox", may_not: Callable[[ThermaeError], None], *, others: bool) -> None:
+        """Makes it.
+
+        Args:
+            sandbox: It has the function.
+            may_not: Called with the error if the fleet takes no decision at all from here. The call would wait until
+                its time is over, and the function would have been asked in vain.
+            others: Whether somebody else may decide.
+        """
         self._sandbox = sandbox
+        self._may_not = may_not
         self._others = others
         self._context = contextvars.copy_context()
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -66,6 +76,8 @@ class Approvals:
     async def _decide(self, asked: Approval) -> None:
         try:
             await decide(self._sandbox, asked, verdict_to_wire(await self._ask(asked), asked.next))
+        except (ScopeMissing, BrokerDenied) as error:
+            self._may_not(error)
         except ThermaeError as error:
             _log.warning("decision refused tool=%s job=%s call=%s: %s", asked.tool, asked.job_id, asked.call, error)
 

@@ -47,7 +47,7 @@ class AsyncRun:
         self._sandbox = sandbox
         self._tools = tools
         self._calls = ToolCalls(tools, sandbox.tool_loop)
-        self._approvals = Approvals(sandbox, others=True)
+        self._approvals = Approvals(sandbox, self._fail, others=True)
         self._request: Request | None = None
         self._reply_keys: dict[str, str] = {}
         self._answered: set[str] = set()

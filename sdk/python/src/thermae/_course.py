@@ -44,7 +44,7 @@ class Course:
             # The fleet refuses calls by itself then: only its audit log tells of them.
             self._kinds.add("audit")
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
-        self._approvals = Approvals(sandbox, others=not sandbox.is_alone)
+        self._approvals = Approvals(sandbox, self._may_not_approve, others=not sandbox.is_alone)
         self._request: Request | None = None
         self._begins: asyncio.Event | None = None
         self._outcome: dict[str, Any] | None = None
@@ -143,6 +143,11 @@ class Course:
         event = self._arrived(request, payload)
         if isinstance(event, Ended):
             self._outcome = self._outcome or event.outcome
+
+    def _may_not_approve(self, error: ThermaeError) -> None:
+        if self._request is not None:
+            self._request.cancel()
+            self._request.fail(error)
 
     def _leave(self) -> None:
         self._end_calls()

@@ -81,7 +81,10 @@ class ScopeMissing(ThermaeError, PermissionError):
     """The API key may not do this."""
 
     code = "missing_scope"
-    advice = "Ask the gateway's operator for a key with the scopes run, read, answer, sessions and artifacts."
+    advice = (
+        "Ask the gateway's operator for a key with the scopes run, read, answer, sessions and artifacts; "
+        "approve= needs the scope approve, too."
+    )
 
 
 class RateLimited(ThermaeError):

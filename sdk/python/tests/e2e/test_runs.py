@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import any_fleet
+from fleets import SERVED, any_fleet
 from helpers import environment, on_a_loop, until
+from other_systems import OVER_HTTP
 from over_http import of_the_bridge, of_the_embedded_fleet
 
 from thermae import (
@@ -183,6 +184,11 @@ for n in (1, 50, 2):
 """
     named = tool(pay, name="bank/pay")
     with Sandbox(**any_fleet(slots=1), tools=[named, pay], approve=approve) as asks, asks.session() as session:
+        if OVER_HTTP and not SERVED:
+            # The key of the tests may not approve, and the program is told so.
+            with pytest.raises(errors.ScopeMissing):
+                asks.run(code)
+            return
         assert asks.run(code).stdout == "approval_denied\n"
         assert session.run(code.replace("pay(", "bank_pay(")).stdout == "approval_denied\n"
     assert asked == [(name, n) for name in ("pay", "bank/pay") for n in (1, 50, 2)]

@@ -122,6 +122,8 @@ class Run:
         verdict = self.verdicts.get(call)
         if verdict is None:
             return "approval_over"
+        if self.asked.get(call, {}).get("tool") == "forbidden":
+            return "missing_scope"
         if verdict.done():
             return "" if verdict.result() == json.loads(payload) else "approval_decided"
         del self.asked[call]

@@ -80,6 +80,18 @@ def test_without_capabilities_every_call_is_asked_about() -> None:
         assert sent(box) is None
 
 
+def test_a_run_fails_if_its_program_may_not_approve(bridge: Log) -> None:
+    with Sandbox(approve=lambda _: True) as box:
+        with pytest.raises(errors.ScopeMissing):
+            box.run("ask 1 forbidden {}")
+        with pytest.raises(errors.ScopeMissing), box.stream("ask 1 forbidden {}") as stream:
+            list(stream)
+        with pytest.raises(errors.ScopeMissing):
+            box.submit("ask 1 forbidden {}").result(timeout=60)
+        assert box.run("ask 1 pay {}").ok
+    assert len(bridge.frames("cancel")) == 2
+
+
 def test_whatever_is_no_verdict_denies_the_call(caplog: pytest.LogCaptureFixture) -> None:
     said: list[Any] = [{}, 0, -1, 1.0, object(), ValueError("boom")]
 
