@@ -19,6 +19,7 @@ use crate::check::Check;
 use crate::identity::{self, Caller};
 use crate::op::{self, Access, Op};
 use crate::problem::Problem;
+use crate::room::UnderWay;
 use crate::routes;
 use crate::routes::uploads::{TUS_RESUMABLE, TUS_VERSION, VERSION};
 use crate::server::{HEADER_BYTES, Shared};
@@ -55,13 +56,25 @@ fn id_of(request: &Request) -> Arc<str> {
     request.extensions().get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone())
 }
 
+/// Whether the request's connection has only a place to be told health.
+fn is_for_health(request: &Request) -> bool {
+    request.extensions().get::<Arc<UnderWay>>().is_some_and(|under_way| under_way.for_health)
+}
+
 /// Answers a request for an operation.
 async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
     let (id, begun, facts) = (id_of(&request), Instant::now(), op.facts());
     let metrics = shared.metrics.clone();
     let permit = shared.requests.clone().try_acquire_owned();
+    let for_health = is_for_health(&request);
     let answered = async {
         // Health is told even if the gateway is full.
+        if for_health && !matches!(op, Op::Alive | Op::Ready) {
+            shared.metrics.refused.with_label_values(&["connections"]).inc();
+            let most = shared.options.connections;
+            let detail = format!("all {most} connections, or all of one address, have requests under way");
+            return Err(Problem::new("too_many_connections", detail));
+        }
         let permit = match permit {
             Ok(permit) => Some(permit),
             Err(_) if matches!(op, Op::Alive | Op::Ready | Op::Metrics) => None,
@@ -161,6 +174,7 @@ fn begin(request: &mut Request) -> (Arc<str>, tracing::Span, Option<Problem>) {
 /// What comes before and after every request: its id, and the headers that all answers have.
 async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let (id, span, trouble) = begin(&mut request);
+    let is_last = is_for_health(&request);
     let mut answer = match trouble {
         Some(problem) => problem.into_answer(&id),
         None => next.run(request).instrument(span).await,
@@ -171,7 +185,7 @@ async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if shared.draining.is_cancelled() {
+    if is_last || shared.draining.is_cancelled() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     answer

@@ -88,9 +88,14 @@ pub struct Own {
     /// percent, from 1 to 100.
     #[schemars(range(min = 1, max = 100))]
     pub tenant_share: u8,
-    /// Most connections of callers at once, at least 1. Further ones wait. It is lowered to what the limit of open
+    /// Most connections of callers at once, at least 1. A further one takes the place of the one that has been without
+    /// a request for the longest; if all have one, only health is told to it. It is lowered to what the limit of open
     /// files allows.
     pub max_connections: usize,
+    /// Largest part of `max_connections` that one peer may have, in percent, from 1 to 100. A peer is an address, or a
+    /// network of IPv6 (/64). A proxy in front of the gateway is one peer.
+    #[schemars(range(min = 1, max = 100))]
+    pub peer_share: u8,
     /// Most requests at once, at least 1, those that wait or follow events included. Further ones are refused
     /// (`too_many_requests`).
     pub max_requests: usize,
@@ -135,6 +140,7 @@ impl Default for Own {
             tenant_idle: options.tenant_idle.into(),
             tenant_share: 50,
             max_connections: options.connections,
+            peer_share: options.peer_share,
             max_requests: options.requests,
             max_runs: options.runs,
             max_bytes: ByteSize::mib(512),
@@ -182,8 +188,9 @@ impl Own {
         if self.max_pings == 0 {
             return Err(Unusable { key: "max_pings", why: "at least 1" });
         }
-        if !(1..=100).contains(&self.tenant_share) {
-            return Err(Unusable { key: "tenant_share", why: "from 1 to 100" });
+        let shares = [("peer_share", self.peer_share), ("tenant_share", self.tenant_share)];
+        if let Some((key, _)) = shares.into_iter().find(|(_, share)| !(1..=100).contains(share)) {
+            return Err(Unusable { key, why: "from 1 to 100" });
         }
         if self.token_revoked.is_some() && self.token_keys.is_none() {
             return Err(Unusable { key: "token_revoked", why: "is of no use without token_keys" });
@@ -215,6 +222,7 @@ impl Own {
         Options {
             listen: self.listen,
             connections: self.max_connections,
+            peer_share: self.peer_share,
             requests: self.max_requests,
             runs: self.max_runs,
             held_bytes: usize::try_from(self.max_bytes.as_u64()).unwrap_or(usize::MAX),
@@ -270,6 +278,8 @@ mod tests {
             (Own { heartbeat: Millis::from_secs(0), ..good() }, "gateway.heartbeat"),
             (Own { body_rate: ByteSize::kib(0), ..good() }, "gateway.body_rate"),
             (Own { max_pings: 0, ..good() }, "gateway.max_pings"),
+            (Own { peer_share: 0, ..good() }, "gateway.peer_share"),
+            (Own { peer_share: 101, ..good() }, "gateway.peer_share"),
             (Own { tenant_share: 0, ..good() }, "gateway.tenant_share"),
             (Own { tenant_share: 101, ..good() }, "gateway.tenant_share"),
             (Own { token_revoked: Some("revoked".into()), ..good() }, "gateway.token_revoked"),

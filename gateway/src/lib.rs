@@ -34,6 +34,7 @@ pub mod openapi;
 mod options;
 mod problem;
 mod range;
+mod room;
 mod routes;
 mod server;
 mod service;

@@ -9,8 +9,21 @@ const SECONDS: &[f64] = &[
 ];
 
 /// Why work is refused.
-pub(crate) const REFUSALS: [&str; 12] =
-    ["token", "key", "scope", "rate", "store", "tenants", "requests", "runs", "uploads", "bytes", "origin", "sdks"];
+pub(crate) const REFUSALS: [&str; 13] = [
+    "token",
+    "key",
+    "scope",
+    "rate",
+    "store",
+    "tenants",
+    "requests",
+    "runs",
+    "uploads",
+    "bytes",
+    "origin",
+    "sdks",
+    "connections",
+];
 
 /// A gateway's metrics. Cheap to clone.
 #[derive(Clone)]

@@ -10,9 +10,13 @@ use crate::service::Tokens;
 pub struct Options {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Connections at once. Further ones wait until one ends. It is lowered to what the process's limit of open files
-    /// allows.
+    /// Connections at once. A further one takes the place of the one that has been without a request for the longest.
+    /// If all have one, only health is told to it (`too_many_connections`). It is lowered to what the process's limit
+    /// of open files allows.
     pub connections: usize,
+    /// Largest part of [`Options::connections`] that one peer may have, in percent. A peer is an address, or a network
+    /// of IPv6 (/64). A proxy is one peer.
+    pub peer_share: u8,
     /// Requests at once, those that wait or follow events included. Further ones are refused (`too_many_requests`).
     pub requests: usize,
     /// Connections of SDKs at once. Further ones are refused (`too_many_connections`).
@@ -66,6 +70,7 @@ impl Default for Options {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8420)),
             connections: 8192,
+            peer_share: 50,
             requests: 4096,
             sdks: 256,
             sdk_requests: 4096,
@@ -94,9 +99,14 @@ impl Default for Options {
 impl Options {
     /// The part of this many that one tenant may take: at least one.
     pub(crate) fn share(&self, of: usize) -> usize {
-        let part = of as u128 * u128::from(self.tenant_share) / 100;
-        usize::try_from(part).unwrap_or(usize::MAX).clamp(1, of.max(1))
+        part(of, self.tenant_share)
     }
+}
+
+/// So many percent of this many: at least one.
+pub(crate) fn part(of: usize, percent: u8) -> usize {
+    let part = of as u128 * u128::from(percent) / 100;
+    usize::try_from(part).unwrap_or(usize::MAX).clamp(1, of.max(1))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The server: accepts connections, bounds them, and ends them in an orderly way.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use thermae_fleet::Fleet;
 use thermae_service::health::{Condition, Health};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,6 +21,9 @@ use tower::ServiceExt;
 use crate::budget::Budget;
 use crate::fleets::{Fleets, Only};
 use crate::identity::Identity;
+use crate::options::part;
+use crate::room::{Room, Seat};
+use crate::routes::keeping;
 use crate::tenants::Tenants;
 use crate::token::TokenOf;
 use crate::{Metrics, Options, Token, app};
@@ -158,7 +161,8 @@ impl Gateway {
     pub async fn run(self, shutdown: CancellationToken) {
         let Self { listener, connections, shared, only, ready, .. } = self;
         let router = app::router(shared.clone());
-        let slots = Arc::new(Semaphore::new(connections));
+        let of_peer = part(connections, shared.options.peer_share);
+        let room = Room::new(connections, of_peer, shared.metrics.connections.clone());
         let mut open: JoinSet<()> = JoinSet::new();
         let ended = CancellationToken::new();
         let mut sweeping = JoinSet::new();
@@ -179,10 +183,9 @@ impl Gateway {
                 biased;
                 () = shutdown.cancelled() => break,
                 Some(_) = open.join_next(), if !open.is_empty() => {}
-                accepted = accept(&listener, &slots) => {
-                    let (stream, slot) = accepted;
-                    open.spawn(serve(stream, slot, router.clone(), shared.clone()));
-                }
+                (stream, peer) = accept(&listener) => if let Some(seat) = room.enter(peer) {
+                    open.spawn(serve(stream, seat, router.clone(), shared.clone()));
+                },
             }
         }
         ready.not_ready("draining");
@@ -208,12 +211,11 @@ impl std::fmt::Debug for Gateway {
     }
 }
 
-/// Waits for room, and then for a connection.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+/// Waits for a connection.
+async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { std::future::pending().await };
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, slot),
+            Ok((stream, peer)) => return (stream, peer.ip()),
             Err(error) => {
                 tracing::warn!(%error, "no connection can be accepted");
                 tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -223,15 +225,16 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, O
 }
 
 /// Serves one connection to its end. When the gateway stops, the request under way is its last.
-async fn serve(stream: TcpStream, slot: OwnedSemaphorePermit, router: Router, shared: Arc<Shared>) {
-    let seat = Seat::new(slot, &shared.metrics);
+async fn serve(stream: TcpStream, seat: Seat, router: Router, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     // A peer that takes nothing would hold its connection for ever.
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, DEAD_AFTER_MS);
-    let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+    let answer = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(seat.clone());
-        router.clone().oneshot(request)
+        let under_way = Arc::new(seat.request());
+        request.extensions_mut().insert(under_way.clone());
+        let answered = router.clone().oneshot(request);
+        async move { answered.await.map(|answer| answer.map(|body| keeping(body, under_way))) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(shared.options.header_timeout).max_buf_size(HEADER_BYTES);
@@ -239,6 +242,7 @@ async fn serve(stream: TcpStream, slot: OwnedSemaphorePermit, router: Router, sh
     tokio::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = seat.gives_way() => Ok(()),
         () = shared.draining.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -246,30 +250,6 @@ async fn serve(stream: TcpStream, slot: OwnedSemaphorePermit, router: Router, sh
     };
     if let Err(error) = served {
         tracing::debug!(%error, "a connection ended");
-    }
-}
-
-/// The place of a connection among all. An SDK's connection keeps it beyond the request that began it.
-#[derive(Clone)]
-pub(crate) struct Seat {
-    _held: Arc<Seated>,
-}
-
-struct Seated {
-    _slot: OwnedSemaphorePermit,
-    connections: prometheus::IntGauge,
-}
-
-impl Seat {
-    fn new(slot: OwnedSemaphorePermit, metrics: &Metrics) -> Self {
-        metrics.connections.inc();
-        Self { _held: Arc::new(Seated { _slot: slot, connections: metrics.connections.clone() }) }
-    }
-}
-
-impl Drop for Seated {
-    fn drop(&mut self) {
-        self.connections.dec();
     }
 }
 

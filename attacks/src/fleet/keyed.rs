@@ -20,7 +20,7 @@ pub const EVERY: &str = "run,read,answer,sessions,artifacts,approve,tokens";
 
 /// What bounds callers in a gateway without guards.
 const LIFTED: &str = "tenant_share = 100\nheader_timeout = \"1h\"\nbody_grace = \"1h\"\nheartbeat = \"1h\"\n\
-                      max_bytes = \"4GiB\"\nmax_connections = 500\nmax_pings = 4294967295\n";
+                      max_bytes = \"4GiB\"\nmax_connections = 500\npeer_share = 100\nmax_pings = 4294967295\n";
 
 /// A running `thermae-gateway`.
 pub struct Keyed {

@@ -55,7 +55,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        Poll::Ready(self.arriving.more(buf.filled().len() - before))
+        let more = self.arriving.more(buf.filled().len() - before);
+        if more.is_err() {
+            // Nothing is read if there is an error.
+            buf.set_filled(before);
+        }
+        Poll::Ready(more)
     }
 }
 

@@ -17,7 +17,8 @@ use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body
 
 use crate::identity::Caller;
 use crate::problem::Problem;
-use crate::server::{Seat, Shared};
+use crate::room::UnderWay;
+use crate::server::Shared;
 use crate::tenants::Lease;
 
 /// Checks a request, and answers it with the upgrade to a WebSocket, which is then served.
@@ -54,7 +55,7 @@ pub(crate) async fn connect(
     // The runs of an SDK are not counted one by one, so it takes all places that its key may have.
     let places = (0..caller.runs_at_once.map_or(0, NonZeroU32::get)).map(|_| service.place(&caller));
     let places = places.collect::<Result<Vec<_>, _>>()?;
-    let seat = request.extensions_mut().remove::<Seat>();
+    let under_way = request.extensions_mut().remove::<Arc<UnderWay>>();
     let upgraded = hyper::upgrade::on(&mut request);
     // The gateway's end waits for this.
     shared.serving.clone().spawn(async move {
@@ -62,7 +63,7 @@ pub(crate) async fn connect(
             Ok(upgraded) => socket::serve(shared, caller, service, TokioIo::new(upgraded)).await,
             Err(error) => tracing::debug!(%error, "an SDK was gone before it was connected"),
         }
-        drop((seat, of_tenant, place, places));
+        drop((under_way, of_tenant, place, places));
     });
     Ok(answer)
 }

@@ -150,7 +150,8 @@ pub const CODES: &[Code] = &[
     code(
         "too_many_connections",
         429,
-        "As many SDKs are connected as the gateway takes, in all or of one tenant.",
+        "As many SDKs are connected as the gateway takes, in all or of one tenant; or as many connections have a request, \
+         in all or of one address.",
         "try again later",
     ),
     code(

@@ -150,6 +150,11 @@ pub(crate) fn holding(body: Body, check: Check, kept: impl Send + Unpin + 'stati
     Body::new(Holding { body, denied, _kept: kept })
 }
 
+/// A body that keeps something until it is sent.
+pub(crate) fn keeping(body: Body, kept: impl Send + Unpin + 'static) -> Body {
+    Body::new(Holding { body, denied: None, _kept: kept })
+}
+
 type Denial = Pin<Box<dyn Future<Output = Denied> + Send>>;
 
 struct Holding<T> {

@@ -7,6 +7,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use thermae_gateway::Options;
 
+use crate::http::Connection;
 use crate::serving::Serving;
 use crate::test;
 
@@ -16,7 +17,8 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("too_many_runs_at_once_are_refused", too_many_runs_at_once_are_refused),
         test("bytes_are_bounded", bytes_are_bounded),
         test("ended_runs_are_forgotten", ended_runs_are_forgotten),
-        test("connections_wait_for_room", connections_wait_for_room),
+        test("idle_connections_give_way", idle_connections_give_way),
+        test("health_is_told_if_all_connections_have_requests", health_is_told_if_all_connections_have_requests),
     ]
 }
 
@@ -75,13 +77,51 @@ async fn ended_runs_are_forgotten() -> Result<()> {
     serving.end().await
 }
 
-async fn connections_wait_for_room() -> Result<()> {
-    let options = Options { connections: 1, header_timeout: Duration::from_millis(300), ..Options::default() };
+async fn idle_connections_give_way() -> Result<()> {
+    let options = Options { connections: 4, peer_share: 100, ..Options::default() };
     let serving = Serving::with(options).await?;
-    let mut idle = crate::http::Connection::open(serving.addr).await?;
-    // The next one waits until the idle one is closed.
-    let (answer, closed) = tokio::join!(serving.raw("GET", "/healthz", "Connection: close\r\n", b""), idle.closed());
-    closed?;
-    ensure!(answer?.status == 200);
+    // The fleet is ready.
+    serving.run(json!({ "code": "1" })).await?;
+    let mut idle = Vec::new();
+    for n in 0..200 {
+        let mut connection = Connection::open(serving.addr).await?;
+        // Some have begun to send a request.
+        connection.send(["", "GET /healthz HTTP/1.1\r\nHost: "][n % 2]).await?;
+        idle.push(connection);
+    }
+    for path in ["/healthz", "/readyz"] {
+        ensure!(serving.raw("GET", path, "", b"").await?.status == 200, "{path}");
+    }
+    ensure!(serving.get("/v1/sessions").await?.status == 200, "callers are served, too");
+    for connection in &mut idle[..190] {
+        connection.closed().await?;
+    }
+    serving.end().await
+}
+
+async fn health_is_told_if_all_connections_have_requests() -> Result<()> {
+    let serving = Serving::with(Options { connections: 4, peer_share: 50, ..Options::default() }).await?;
+    serving.post("/v1/runs?wait=60s&until=call", &waits("r")).await?;
+    // One address has at most two.
+    let mut followers = Vec::new();
+    for _ in 0..2 {
+        let mut follower = serving.follow("GET", "/v1/runs/r/events", "", b"").await?;
+        follower.next().await?.context("no event")?;
+        followers.push(follower);
+    }
+    let refused = serving.get("/v1/runs/r").await?;
+    refused.problem(429, "too_many_connections")?;
+    ensure!(refused.header("connection") == Some("close"), "{refused:?}");
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        idle.push(Connection::open(serving.addr).await?);
+    }
+    for path in ["/healthz", "/readyz"] {
+        ensure!(serving.raw("GET", path, "", b"").await?.status == 200, "{path}");
+    }
+    drop((followers, idle));
+    while serving.get("/v1/runs/r").await?.status != 200 {
+        tokio::task::yield_now().await;
+    }
     serving.end().await
 }

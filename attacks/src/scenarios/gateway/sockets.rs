@@ -9,12 +9,12 @@ use crate::evidence::Evidence;
 use crate::fleet::{Site, within};
 
 pub(super) const SHEET: &str = r#"
-tries = "opens seven hundred connections, and says nothing on them, or only half a line"
-wins = "all of the gateway's connections, so that nobody else is served"
-guard = "thousands of connections, each of which must send its headers within twenty seconds; one that says nothing holds no request"
+tries = "opens seven hundred connections: some say nothing, or only half a line, and the others begin requests whose bodies never come"
+wins = "all of the gateway's connections, so that nobody else is served, or that nobody learns whether the gateway is healthy"
+guard = "connections without a request give way to new ones, one address has a part of all connections, bodies must come, and health has room of its own"
 control = {}
-held = { opened = 700, victims = "served", slowest = { max = 5 } }
-open = { victims = "nobody" }
+held = { opened = 700, victims = "served", health = "told", slowest = { max = 5 } }
+open = { victims = "nobody", health = "told" }
 "#;
 
 /// As many as one process may open beside what it has open anyway.
@@ -30,13 +30,18 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         // With fewer connections than that, even the kernel's queue is full.
         let Ok(stream) = within(PATIENCE, "a connection", gateway.connect()).await else { break };
         let mut stream = stream?;
-        if n % 2 == 0 {
-            stream.write_all(b"GET /v1/ru").await?;
-        }
+        let said = match n % 8 {
+            0 => String::new(),
+            1 => "GET /v1/ru".to_owned(),
+            _ => format!("POST /v1/runs HTTP/1.1\r\nHost: gateway\r\n{}Content-Length: 9\r\n\r\n", gateway.headers()),
+        };
+        stream.write_all(said.as_bytes()).await?;
         idle.push(stream);
     }
     let mut evidence = Evidence::default();
     evidence.note("opened", idle.len());
+    let told = gateway.raw(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await?;
+    evidence.note("health", if told.status == 200 { "told".to_owned() } else { told.code() });
     let Ok(mut slowest) = gateway.honest().await else {
         evidence.note("victims", "nobody");
         return Ok(evidence);
