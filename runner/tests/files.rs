@@ -37,6 +37,39 @@ fn what_a_program_leaves_comes_with_its_exit_in_the_order_of_names() {
 }
 
 #[test]
+fn a_fresh_run_leaves_files_in_both_directories() {
+    let mut runner = bounded(ArtifactLimits { files: 3, bytes: 1000, entries: 50, depth: 4 });
+    let outcome = runner.python(
+        "import os\nos.makedirs('/session/artifacts/a')\nopen('/session/artifacts/a/b', 'w').write('s')\n\
+         open('/workspace/artifacts/a', 'w').write('w')",
+    );
+    outcome.ok();
+    let file = |path: &str, text: &str| (path.to_string(), text.as_bytes().to_vec());
+    assert_eq!(outcome.left(), [file("/workspace/artifacts/a", "w"), file("/session/artifacts/a/b", "s")]);
+    // Both share the limits, and what can't be collected is named.
+    let outcome = runner.python(
+        "import os\nos.symlink('/etc/passwd', '/session/artifacts/link')\n\
+         for n in range(2): open(f'/session/artifacts/{n}', 'w')\n\
+         for n in range(2): open(f'/workspace/artifacts/{n}', 'w')",
+    );
+    outcome.ok();
+    let root = "/workspace/artifacts";
+    assert_eq!(
+        paths(&outcome.left()),
+        [&format!("{root}/0"), &format!("{root}/1"), "/session/artifacts/0"].map(|path| path as &str)
+    );
+    let told = |path: &str, why| (path.to_string(), why);
+    assert_eq!(
+        outcome.left_out(),
+        [told("/session/artifacts/1", Why::TooMany), told("/session/artifacts/link", Why::Link)]
+    );
+    let swapped = runner.python("import os\nos.rmdir('/session/artifacts')\nos.symlink('/etc', '/session/artifacts')");
+    assert_eq!((swapped.artifacts.len(), swapped.left_out()), (0, vec![told("/session/artifacts", Why::Link)]));
+    let next = runner.python("import os\nprint(os.listdir('/session/artifacts'))");
+    assert_eq!((next.ok().as_str(), next.artifacts.len(), next.left_out().len()), ("[]\n", 0, 0));
+}
+
+#[test]
 fn files_are_collected_however_the_code_ended() {
     let mut runner = Runner::new();
     let short = Limits { wall_ms: 300, grace_ms: 100, ..limits() };

@@ -90,8 +90,8 @@ pub struct Outcome {
     /// What the code displayed, in order. Each element is in one or more forms by MIME type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub displays: Vec<MimeBundle>,
-    /// The new and changed files that the code left in `/workspace/artifacts` (in a session, also in
-    /// `/session/artifacts`), in the order of their paths.
+    /// The new and changed files that the code left in `/workspace/artifacts`, then those in
+    /// `/session/artifacts`, each in the order of their paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
     /// The `path` of each artifact and its `id`.

@@ -46,27 +46,18 @@ pub(crate) struct Root {
 const ROOTS: [Root; 2] =
     [Root { at: "w/artifacts", path: "/workspace/artifacts" }, Root { at: "h/artifacts", path: "/session/artifacts" }];
 
-/// Which files are collected.
+/// Which files in the [`ROOTS`] are collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The artifacts of a run in a fresh sandbox.
+    /// All that a run leaves in a fresh sandbox.
     Run,
-    /// The artifacts that a session's run has made or changed.
+    /// Those that a session's run has made or changed.
     SessionRun,
 }
 
-impl Scope {
-    fn roots(self) -> &'static [Root] {
-        match self {
-            Self::Run => &ROOTS[..1],
-            Self::SessionRun => &ROOTS,
-        }
-    }
-}
-
 /// Whether there is anything to collect. Every run asks, so this may take a few microseconds only.
-pub(crate) fn any(storage: impl AsFd, scope: Scope) -> bool {
-    scope.roots().iter().any(|root| match directory(storage.as_fd(), root.at) {
+pub(crate) fn any(storage: impl AsFd) -> bool {
+    ROOTS.iter().any(|root| match directory(storage.as_fd(), root.at) {
         Ok(dir) => {
             let mut space = [std::mem::MaybeUninit::uninit(); 512];
             let mut entries = RawDir::new(dir, &mut space);

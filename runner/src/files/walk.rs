@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::seen::{Print, Seen, Stamp};
-use super::{Scope, directory};
+use super::{ROOTS, Scope, directory};
 use crate::frames::{Artifact, ArtifactEnd, ArtifactLimits, Omissions, Why};
 
 /// The result of one step.
@@ -30,7 +30,7 @@ pub(crate) enum Step<'a> {
     Done,
 }
 
-/// A walk through the directories of a [`Scope`] in one sandbox.
+/// A walk through the [`ROOTS`] of one sandbox.
 pub(crate) struct Walk {
     storage: OwnedFd,
     device: u64,
@@ -97,13 +97,13 @@ impl Walk {
         let path = match (self.reading.take(), self.levels.last()) {
             (Some(reading), _) => reading.path,
             (None, Some(level)) => level.path.clone(),
-            (None, None) => match self.scope.roots().get(self.roots_done) {
+            (None, None) => match ROOTS.get(self.roots_done) {
                 Some(root) => root.path.into(),
                 None => return,
             },
         };
         self.levels.clear();
-        self.roots_done = self.scope.roots().len();
+        self.roots_done = ROOTS.len();
         self.omissions.add(path, Why::CutShort, None);
     }
 
@@ -118,7 +118,7 @@ impl Walk {
                 self.levels.pop();
                 Step::Worked
             }
-            None => match self.scope.roots().get(self.roots_done) {
+            None => match ROOTS.get(self.roots_done) {
                 Some(root) => {
                     self.roots_done += 1;
                     match directory(self.storage.as_fd(), root.at) {

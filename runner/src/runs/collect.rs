@@ -82,7 +82,7 @@ impl Collections {
         let unwanted =
             self.bounds.files == 0 || matches!(exit.end, End::Killed | End::NotStarted { .. } | End::NoSession);
         let scope = if session { Scope::SessionRun } else { Scope::Run };
-        let Some(handles) = sandbox.handles.as_ref().filter(|h| !unwanted && files::any(&h.storage, scope)) else {
+        let Some(handles) = sandbox.handles.as_ref().filter(|h| !unwanted && files::any(&h.storage)) else {
             return Some(exit);
         };
         let opened = handles.storage.try_clone().and_then(|storage| {

@@ -21,7 +21,7 @@ Fetch: TypeAlias = Callable[[str, str | None], AsyncIterator[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class BaseArtifact:
-    """A file that the code left in `/workspace/artifacts`.
+    """A file that the code left in `/workspace/artifacts` or `/session/artifacts`.
 
     Attributes:
         id: The file's key in the tenant's part of the fleet's store. Files with the same content have the same id.

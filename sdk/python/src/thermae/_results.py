@@ -200,7 +200,7 @@ class Result(BaseResult):
     """How a job of a `Sandbox` ended.
 
     Attributes:
-        artifacts: The files that the code left in `/workspace/artifacts`.
+        artifacts: The files that the code left in `/workspace/artifacts` or `/session/artifacts`.
     """
 
     artifacts: list[Artifact]
@@ -226,7 +226,7 @@ class AsyncResult(BaseResult):
     """How a job of an `AsyncSandbox` ended.
 
     Attributes:
-        artifacts: The files that the code left in `/workspace/artifacts`.
+        artifacts: The files that the code left in `/workspace/artifacts` or `/session/artifacts`.
     """
 
     artifacts: list[AsyncArtifact]
