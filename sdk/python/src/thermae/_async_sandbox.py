@@ -1,7 +1,6 @@
 """A fleet, for programs with an event loop."""
 
 import asyncio
-import contextlib
 import json
 import os
 import sys
@@ -15,10 +14,8 @@ from thermae._approvals import EVERY_CALL, Approve
 from thermae._async_batch import AsyncBatch
 from thermae._async_run import AsyncRun
 from thermae._async_session import AsyncSession, SessionSettings
-from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._capabilities import Capability, capabilities_to_wire, checked_token
-from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._connection import Connection
 from thermae._course import Course
 from thermae._error import ThermaeError
@@ -34,9 +31,6 @@ from thermae.errors import ConnectionLost, ForkedClientError, SandboxClosed, Wro
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-CLOSE_WITHIN = 2.0
-"""Seconds that a sandbox's own session gets to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +101,6 @@ class AsyncSandbox:
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
-        self._own_session: AsyncSession | None = None
         self.tools = tools_by_name(tools)
         self.token = checked_token(token)
         if approve is not None and not callable(approve):
@@ -254,36 +247,6 @@ class AsyncSandbox:
         """
         return AsyncBatch(self, jobs, concurrency, options)
 
-    async def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
-        """Runs a command in the sandbox's own session, which the first use of `exec` or `files` makes.
-
-        The session ends with this object. It also ends if nothing uses it for too long (270 s by default): after that,
-        `SessionExpired` is raised. `keepalive` prevents this. For sessions with names, see `session`.
-
-        Args:
-            command: A command line for `bash`, or a list of a program and its arguments.
-            options: See `ExecOptions` and `CommandOptions`.
-
-        Returns:
-            The result, as of `AsyncSession.exec`, which also says what is raised.
-        """
-        return await self.own_session().exec(command, **options)
-
-    @property
-    def files(self) -> AsyncFiles:
-        """The files of the sandbox's own session; see `exec`."""
-        return self.own_session().files
-
-    async def keepalive(self) -> None:
-        """Lets the idle time of the sandbox's own session begin anew; see `exec`."""
-        await self.own_session().keepalive()
-
-    def own_session(self) -> AsyncSession:
-        """The session of `exec` and `files`."""
-        if self._own_session is None:
-            self._own_session = self.session()
-        return self._own_session
-
     async def cancel(self, job_id: str) -> bool:
         """Cancels a job of this sandbox that is under way. Its run then ends, as a rule with the status `cancelled`.
 
@@ -304,10 +267,6 @@ class AsyncSandbox:
 
     async def close(self) -> None:
         """Cancels what is under way and ends the connection; an embedded fleet ends, too. Can be called twice."""
-        if self._own_session is not None and not self._way.is_bridge and not self._closed:
-            with contextlib.suppress(ThermaeError, TimeoutError):
-                async with asyncio.timeout(CLOSE_WITHIN):
-                    await self._own_session.close()
         self._closed = True
         await self._drop()
         self._way.close()

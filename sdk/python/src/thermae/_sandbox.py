@@ -14,14 +14,12 @@ from thermae._async_sandbox import AsyncSandbox, SessionInfo
 from thermae._async_session import SessionSettings
 from thermae._batch import Batch
 from thermae._capabilities import Capability
-from thermae._commands import Command, ExecOptions, ExecResult
 from thermae._jobs import Job, JobOptions, RunOptions, StreamOptions
 from thermae._loop import Runner, running_loop
 from thermae._options import EmbeddedOptions
 from thermae._results import Result
 from thermae._run import Run
 from thermae._session import Session
-from thermae._session_files import Files
 from thermae._stream import Stream
 from thermae._tools import AnyTool
 from thermae._watch import EVERYTHING, Watch
@@ -218,30 +216,6 @@ class Sandbox:
             options: Options of all programs that are text; a `Job` has its own.
         """
         return Batch(self._async, self._runner, jobs, concurrency, options)
-
-    def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
-        """Runs a command in the sandbox's own session, which the first use of `exec` or `files` makes.
-
-        The session ends with this object. It also ends if nothing uses it for too long (270 s by default): after that,
-        `SessionExpired` is raised. `keepalive` prevents this. For sessions with names, see `session`.
-
-        Args:
-            command: A command line for `bash`, or a list of a program and its arguments.
-            options: See `ExecOptions` and `CommandOptions`.
-
-        Returns:
-            The result, as of `Session.exec`, which also says what is raised.
-        """
-        return self._runner.run(self._async.exec(command, **options))
-
-    @property
-    def files(self) -> Files:
-        """The files of the sandbox's own session; see `exec`."""
-        return Files(self._async.files, self._runner)
-
-    def keepalive(self) -> None:
-        """Lets the idle time of the sandbox's own session begin anew; see `exec`."""
-        self._runner.run(self._async.keepalive())
 
     def cancel(self, job_id: str) -> bool:
         """Cancels a job of this sandbox that another thread runs. Its run then ends, as a rule as `cancelled`.

@@ -146,9 +146,10 @@ def test_files(box: Sandbox) -> None:
     ],
 )
 def test_what_the_kernel_refuses(box: Sandbox, kind: type[OSError], do: str) -> None:
-    box.exec("rm -rf *; touch file secret; chmod 0 secret; mkfifo fifo; mkdir -p full/x", check=True)
-    with pytest.raises(kind) as raised:
-        eval(do, {"files": box.files})
+    with box.session() as session:
+        session.exec("touch file secret; chmod 0 secret; mkfifo fifo; mkdir -p full/x", check=True)
+        with pytest.raises(kind) as raised:
+            eval(do, {"files": session.files})
     assert isinstance(raised.value, errors.FileError)
 
 
@@ -194,12 +195,12 @@ def test_large_files_take_constant_memory(tmp_path: Path) -> None:
         for _ in range(SIZE // len(piece)):
             yield piece
 
-    with Sandbox(**{options!r}) as box:
-        box.exec("true")
+    with Sandbox(**{options!r}) as box, box.session() as session:
+        session.exec("true")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert box.files.write("large", pieces(), timeout=90) == SIZE
+        assert session.files.write("large", pieces(), timeout=90) == SIZE
         digest = hashlib.sha256()
-        for piece in box.files.stream("large", timeout=90):
+        for piece in session.files.stream("large", timeout=90):
             digest.update(piece)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         print(digest.hexdigest())

@@ -54,7 +54,7 @@ def test_what_is_said_about_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checked_commands_raise_with_their_result() -> None:
-    with Sandbox() as box:
+    with Sandbox() as box, box.session() as session:
         kinds = {
             "exit 3": errors.CodeExited,
             "slow": errors.WallTimeout,
@@ -62,43 +62,43 @@ def test_checked_commands_raise_with_their_result() -> None:
         }
         for command, kind in kinds.items():
             with pytest.raises(kind) as raised:
-                box.exec(f"out a\nerr why\n{command}", check=True)
+                session.exec(f"out a\nerr why\n{command}", check=True)
             assert raised.value.exec_result is not None
             assert raised.value.exec_result.stdout == b"a"
             assert raised.value.request_id == raised.value.exec_result.request_id != ""
             assert "why" in raised.value.message
             assert type(pickle.loads(pickle.dumps(raised.value))) is kind
-        assert box.exec("out a", check=True).text == "a"
+        assert session.exec("out a", check=True).text == "a"
 
 
 def test_errors_of_requests() -> None:
-    with Sandbox() as box:
+    with Sandbox() as box, box.session() as session:
         with pytest.raises(FileNotFoundError) as raised:
-            box.exec("fail ENOENT nothing")
+            session.exec("fail ENOENT nothing")
         assert (raised.value.filename, raised.value.errno) == ("nothing", 2)
         with pytest.raises(errors.RequestInterrupted) as interrupted:
-            box.exec("refuse request_interrupted")
+            session.exec("refuse request_interrupted")
         assert len(interrupted.value.request_id) == 32
         assert interrupted.value.safe_to_retry, "what the fleet says counts"
         with pytest.raises(ThermaeError) as plain:
-            box.exec("error hibernating")
+            session.exec("error hibernating")
         assert plain.value.code == "hibernating"
         with pytest.raises(ThermaeError, match="evaporated"):
-            box.exec("mystery")
+            session.exec("mystery")
 
 
 def test_too_much_output_kills_the_command(bridge: Log) -> None:
-    with Sandbox() as box:
-        assert len(box.exec(f"big {3 * MEGABYTE}").stdout) == 3 * MEGABYTE
+    with Sandbox() as box, box.session() as session:
+        assert len(session.exec(f"big {3 * MEGABYTE}").stdout) == 3 * MEGABYTE
         with pytest.raises(errors.OutputLimit) as raised:
-            box.exec(f"out begin\nbig {3 * MEGABYTE}\nwait", max_output="1MiB")
+            session.exec(f"out begin\nbig {3 * MEGABYTE}\nwait", max_output="1MiB")
         result = raised.value.exec_result
         assert result is not None
         assert result.stdout.startswith(b"beginx")
         assert MEGABYTE < len(result.stdout) < 1.5 * MEGABYTE
         assert (result.status, result.ok) == ("output_limit", False)
         until(lambda: bridge.frames("cancel"))
-        assert box.exec("out a").text == "a"
+        assert session.exec("out a").text == "a"
 
 
 def numbers(count: int) -> Iterator[bytes]:
@@ -109,21 +109,21 @@ def numbers(count: int) -> Iterator[bytes]:
 def test_input_of_every_kind(tmp_path: Path) -> None:
     large = tmp_path / "large"
     large.write_bytes(b"x" * (5 * MEGABYTE + 1))
-    with Sandbox() as box:
-        assert box.exec("cat").stdout == b""
-        assert box.exec("cat", input="é").stdout == "é".encode()
-        assert box.exec("cat", input=b"").stdout == b""
-        assert box.exec("count", input=b"x" * (3 * MEGABYTE)).stdout == b"3145728"
-        assert box.exec("cat", input=bytearray(b"y" * 70_000)).stdout == b"y" * 70_000
-        assert box.exec("count", input=memoryview(b"x" * 100)).stdout == b"100"
-        assert box.exec("count", input=large).stdout == str(5 * MEGABYTE + 1).encode()
+    with Sandbox() as box, box.session() as session:
+        assert session.exec("cat").stdout == b""
+        assert session.exec("cat", input="é").stdout == "é".encode()
+        assert session.exec("cat", input=b"").stdout == b""
+        assert session.exec("count", input=b"x" * (3 * MEGABYTE)).stdout == b"3145728"
+        assert session.exec("cat", input=bytearray(b"y" * 70_000)).stdout == b"y" * 70_000
+        assert session.exec("count", input=memoryview(b"x" * 100)).stdout == b"100"
+        assert session.exec("count", input=large).stdout == str(5 * MEGABYTE + 1).encode()
         with open(large, "rb") as file:
-            assert box.exec("count", input=file).stdout == str(5 * MEGABYTE + 1).encode()
-        assert box.exec("cat", input=io.BytesIO(b"abc")).stdout == b"abc"
-        assert box.exec("cat", input=numbers(3)).stdout == b"123451234512345"
-        assert box.exec("cat", input=[b"a", b"", b"b"]).stdout == b"ab"
+            assert session.exec("count", input=file).stdout == str(5 * MEGABYTE + 1).encode()
+        assert session.exec("cat", input=io.BytesIO(b"abc")).stdout == b"abc"
+        assert session.exec("cat", input=numbers(3)).stdout == b"123451234512345"
+        assert session.exec("cat", input=[b"a", b"", b"b"]).stdout == b"ab"
         # A command that does not read its input still ends.
-        assert box.exec("exit 1", input=b"x" * (5 * MEGABYTE)).exit_code == 1
+        assert session.exec("exit 1", input=b"x" * (5 * MEGABYTE)).exit_code == 1
 
 
 def test_a_source_of_input_that_fails_kills_the_command(bridge: Log, tmp_path: Path) -> None:
@@ -131,15 +131,15 @@ def test_a_source_of_input_that_fails_kills_the_command(bridge: Log, tmp_path: P
         yield b"a"
         raise BrokenPipeError("mine")
 
-    with Sandbox() as box:
+    with Sandbox() as box, box.session() as session:
         with pytest.raises(BrokenPipeError, match="mine"):
-            box.exec("cat\nwait", input=breaks())
+            session.exec("cat\nwait", input=breaks())
         until(lambda: bridge.frames("cancel"))
         with pytest.raises(TypeError, match="pieces of bytes"):
-            box.exec("cat", input=["text"])  # type: ignore[list-item]
+            session.exec("cat", input=["text"])  # type: ignore[list-item]
         with pytest.raises(FileNotFoundError):
-            box.exec("cat", input=tmp_path / "nothing")
-        assert box.exec("out a").text == "a"
+            session.exec("cat", input=tmp_path / "nothing")
+        assert session.exec("out a").text == "a"
 
 
 @on_a_loop
@@ -276,8 +276,8 @@ def test_a_source_that_blocks_for_ever_holds_nothing_up() -> None:
         never.wait(60)
         yield b""
 
-    with Sandbox() as box:
-        assert box.exec("exit 1", input=blocks()).exit_code == 1
+    with Sandbox() as box, box.session() as session:
+        assert session.exec("exit 1", input=blocks()).exit_code == 1
     never.set()
 
 
@@ -297,7 +297,7 @@ async def test_output_that_nobody_takes_holds_up_its_command_alone() -> None:
 async def test_a_fleet_that_never_answers_is_given_up(bridge: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thermae._request.GRACE", 0.1)
     monkeypatch.setattr("thermae._requests.START_WITHIN", 0.1)
-    async with AsyncSandbox() as box:
+    async with AsyncSandbox() as box, box.session() as session:
         with pytest.raises(errors.NoAnswer):
-            await box.exec("wait", timeout=0.1)
+            await session.exec("wait", timeout=0.1)
         await soon(lambda: bridge.frames("cancel"))

@@ -17,8 +17,8 @@ MEGABYTE = 1 << 20
 
 
 def test_files_are_written_and_read(tmp_path: Path) -> None:
-    with Sandbox() as box:
-        files = box.files
+    with Sandbox() as box, box.session() as session:
+        files = session.files
         assert files.write("a.txt", "é\n") == 3
         assert files.read("a.txt") == "é\n".encode()
         assert files.read_text("a.txt") == "é\n"
@@ -81,9 +81,9 @@ def test_other_operations() -> None:
 
 
 def test_paths_that_are_missing_in_part_are_resolved() -> None:
-    with Sandbox() as box:
+    with Sandbox() as box, box.session() as session:
         with pytest.raises(FileNotFoundError):
-            box.files.real_path("missing")
+            session.files.real_path("missing")
         resolved = {
             "missing": "/workspace/missing",
             "./x//../missing/": "/workspace/missing",
@@ -92,9 +92,9 @@ def test_paths_that_are_missing_in_part_are_resolved() -> None:
             "link1/../missing": "/a/missing",
             "link2/missing": "/c/missing",
         }
-        assert {path: box.files.real_path(path, strict=False) for path in resolved} == resolved
+        assert {path: session.files.real_path(path, strict=False) for path in resolved} == resolved
         with pytest.raises(FileError, match="ELOOP"):
-            box.files.real_path("link3/missing", strict=False)
+            session.files.real_path("link3/missing", strict=False)
 
 
 def test_requests_are_as_the_schema_has_them(bridge: Log) -> None:
@@ -126,40 +126,40 @@ def test_requests_are_as_the_schema_has_them(bridge: Log) -> None:
 
 
 def test_directories_above_are_made() -> None:
-    with Sandbox() as box:
-        box.files.write("a/b/c", "x", parents=True)
-        assert box.files.read("a/b") == b"parents"
-        box.files.write("c", "x", parents=True)
-        box.files.write("/c", "x", parents=True)
-        assert not box.files.exists("/")
+    with Sandbox() as box, box.session() as session:
+        session.files.write("a/b/c", "x", parents=True)
+        assert session.files.read("a/b") == b"parents"
+        session.files.write("c", "x", parents=True)
+        session.files.write("/c", "x", parents=True)
+        assert not session.files.exists("/")
 
 
 def test_names_that_are_no_text() -> None:
-    with Sandbox() as box:
-        box.files.write(b"\xff", "x")
-        assert box.files.read("\udcff") == b"x"
-        assert box.files.stat("\udcff").path == "\udcff"
+    with Sandbox() as box, box.session() as session:
+        session.files.write(b"\xff", "x")
+        assert session.files.read("\udcff") == b"x"
+        assert session.files.stat("\udcff").path == "\udcff"
 
 
 def test_what_the_kernel_refuses() -> None:
-    with Sandbox() as box:
+    with Sandbox() as box, box.session() as session:
         with pytest.raises(FileNotFoundError) as raised:
-            box.files.read("nothing")
+            session.files.read("nothing")
         error = raised.value
         assert isinstance(error, errors.FileNotFound)
         assert isinstance(error, ThermaeError)
         assert (error.code, error.errno_name, error.errno) == ("file_not_found", "ENOENT", 2)
         assert (error.filename, error.strerror) == ("nothing", "No such file or directory")
         assert str(error).startswith("file_not_found: No such file or directory: 'nothing' (ENOENT) (job ")
-        box.files.write("there", "x")
+        session.files.write("there", "x")
         with pytest.raises(FileExistsError):
-            box.files.write("there", "y", exclusive=True)
+            session.files.write("there", "y", exclusive=True)
         # The input that is left when an operation fails is not waited for.
         with pytest.raises(FileError) as full:
-            box.files.write("full", b"x" * (5 * MEGABYTE))
+            session.files.write("full", b"x" * (5 * MEGABYTE))
         assert type(full.value) is FileError
         assert (full.value.errno_name, full.value.code) == ("ENOSPC", "file_error")
-        assert box.files.read("there") == b"x"
+        assert session.files.read("there") == b"x"
 
 
 @pytest.mark.parametrize(
@@ -187,16 +187,16 @@ def test_errors_of_files_are_those_of_the_language(name: str, builtin: type[OSEr
 
 
 def test_a_stream_that_is_left_early_is_cancelled(bridge: Log) -> None:
-    with Sandbox() as box:
-        box.files.write("a", b"x" * (8 * MEGABYTE))
-        stream = box.files.stream("a")
+    with Sandbox() as box, box.session() as session:
+        session.files.write("a", b"x" * (8 * MEGABYTE))
+        stream = session.files.stream("a")
         assert next(stream)
         stream.close()
         until(lambda: len(bridge.frames("cancel")) == 1)
-        for _ in box.files.stream("a"):
+        for _ in session.files.stream("a"):
             break
         until(lambda: len(bridge.frames("cancel")) == 2)
-        assert box.files.exists("a")
+        assert session.files.exists("a")
 
 
 @on_a_loop
@@ -205,16 +205,16 @@ async def test_files_on_a_loop(bridge: Log) -> None:
         for n in range(20):
             yield bytes([n]) * 100_000
 
-    async with AsyncSandbox() as box:
-        assert await box.files.write("a", source()) == 2_000_000
+    async with AsyncSandbox() as box, box.session() as session:
+        assert await session.files.write("a", source()) == 2_000_000
         size = 0
-        async for piece in box.files.stream("a"):
+        async for piece in session.files.stream("a"):
             size += len(piece)
         assert size == 2_000_000
-        async with box.session() as session:
-            assert not await session.files.exists("a"), "two sessions share their files"
-            await session.files.write("a", "b")
-            assert await asyncio.gather(*(session.files.read("a") for _ in range(50))) == [b"b"] * 50
+        async with box.session() as other:
+            assert not await other.files.exists("a"), "two sessions share their files"
+            await other.files.write("a", "b")
+            assert await asyncio.gather(*(other.files.read("a") for _ in range(50))) == [b"b"] * 50
         assert bridge.frames("cancel") == []
 
 
@@ -223,9 +223,9 @@ def test_a_write_whose_source_fails_is_cancelled(bridge: Log) -> None:
         yield b"a"
         raise KeyError("mine")
 
-    with Sandbox() as box:
-        box.files.write("a", "old")
+    with Sandbox() as box, box.session() as session:
+        session.files.write("a", "old")
         with pytest.raises(KeyError):
-            box.files.write("a", breaks())
+            session.files.write("a", breaks())
         until(lambda: bridge.frames("cancel"))
-        assert box.files.read("a") == b"old"
+        assert session.files.read("a") == b"old"

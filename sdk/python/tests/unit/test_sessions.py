@@ -1,4 +1,4 @@
-"""The sandbox's own session: made on first use, and closed with the sandbox."""
+"""Sessions: made on first use, and closed at the end of their blocks."""
 
 import asyncio
 import json
@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 from bridge_log import Log
 from helpers import on_a_loop, soon
-from other_systems import OVER_HTTP
 
 from thermae import AsyncSandbox, Sandbox, ThermaeError, errors
 
 
 def test_the_first_use_makes_the_session_once(bridge: Log) -> None:
-    with Sandbox() as box:
-        threads = [threading.Thread(target=box.exec, args=["out a"]) for _ in range(10)]
+    with Sandbox() as box, box.session() as first:
+        threads = [threading.Thread(target=first.exec, args=["out a"]) for _ in range(10)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert len(bridge.frames("run")) == 1
         assert len(bridge.frames("request")) == 10
-        box.keepalive()
+        first.keepalive()
         assert len(box.sessions()) == 1
         with box.session("mine", reset=True) as session:
             session.run("print a")
@@ -39,10 +38,14 @@ def test_the_first_use_makes_the_session_once(bridge: Log) -> None:
             session.exec("out a")
         with pytest.raises(errors.SandboxClosed):
             session.files.exists("a")
-    # The session ends with its bridge. At a gateway, it has to be closed.
-    assert len(bridge.frames("run")) == 4 + OVER_HTTP
+    assert len(bridge.frames("run")) == 5
     with pytest.raises(errors.SandboxClosed):
-        box.exec("out a")
+        first.exec("out a")
+
+
+def test_commands_and_files_are_a_sessions() -> None:
+    for kind in (Sandbox, AsyncSandbox):
+        assert not {"exec", "popen", "files", "keepalive"} & {*dir(kind)}
 
 
 @on_a_loop
@@ -69,11 +72,11 @@ async def test_a_command_waits_until_the_first_run_has_made_the_session(bridge: 
         assert isinstance((await asyncio.gather(refused, return_exceptions=True))[0], ThermaeError)
 
 
-def test_the_own_session_of_a_fleet_is_closed(bridge: Log, remote: str) -> None:
-    with Sandbox(remote) as box:
-        box.exec("out a")
+def test_a_session_that_nobody_used_is_not_made(bridge: Log, remote: str) -> None:
+    with Sandbox(remote) as box, box.session() as session:
+        session.exec("out a")
     assert len(bridge.frames("run")) == 2
-    with Sandbox(remote) as box:
+    with Sandbox(remote) as box, box.session():
         box.run("print a")
     assert len(bridge.frames("run")) == 3
 
