@@ -1,11 +1,13 @@
-//! Interpreters that live below directories of which every sandbox has its own, such as `/tmp`.
+//! Interpreters: those that live below directories of which every sandbox has its own, such as `/tmp`, and the commands
+//! that programs find beside them.
 
 mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use common::{Runner, program, session, setup};
+use common::beside::{argv, shell};
+use common::{Runner, bash, bash_session, program, session, setup};
 use thermae_runner::outer::Spec;
 
 /// Makes a virtual environment at that path, with one package of its own, and returns a specification that shows it.
@@ -76,6 +78,68 @@ fn links_below_tmp_lead_where_they_did() {
     let look = "import sys, os, of_the_environment\nprint(sys.prefix, os.path.realpath(sys.prefix))";
     let expected = format!("{} {}\n", link.join("venv").display(), dir.path().join("real/venv").display());
     assert_eq!(runner.python(look).ok(), expected);
+}
+
+/// Writes a command that says who it is, for an interpreter that is found on `PATH`.
+fn command(folder: &Path, name: &str, code: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join(name), format!("#!/usr/bin/env python3\n{code}\n")).unwrap();
+    std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn programs_of_every_kind_find_the_interpreter_its_commands_and_added_packages() {
+    let dir = tempfile::Builder::new().prefix("thermae-here-").tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (venv, added) = (dir.path().join("venv"), dir.path().join("added"));
+    let mut spec = environment(&venv);
+    command(&venv.join("bin"), "twice", "print('of the environment')");
+    command(&venv.join("bin"), "own", "import of_the_environment, sys; print(sys.prefix)");
+    command(&added.join("bin"), "twice", "import added; print('added')");
+    std::fs::write(added.join("added.py"), "").unwrap();
+    spec.data.insert("added".into(), added.display().to_string());
+    let mut asked = setup(&spec);
+    asked.languages[0].options["python_path"] = serde_json::json!(["/data/added"]);
+    let mut runner = Runner::start(&spec, asked);
+    let line = "python -c 'import sys, added, of_the_environment; print(sys.prefix)'; python3 -c 'import sys; print(sys.executable)'; own; twice";
+    let expected = format!("{0}\n{0}/bin/python3\n{0}\nadded\n", venv.display());
+    let by_python = format!("import os, subprocess\nsubprocess.run({line:?}, shell=True)\nos.system('own')");
+    let own = format!("{}\n", venv.display());
+    assert_eq!(runner.python(&by_python).ok(), format!("{expected}{own}"));
+    assert_eq!(runner.run(&session("p", &by_python)).ok(), format!("{expected}{own}"));
+    assert_eq!(runner.run(&bash(line)).ok(), expected);
+    assert_eq!(runner.run(&bash_session("b", line)).ok(), expected);
+    for name in ["p", "b"] {
+        assert_eq!(runner.beside(&shell(name, line)).ok(), expected);
+        assert_eq!(runner.beside(&argv(name, &["own"])).ok(), own);
+        assert_eq!(runner.beside(&argv(name, &["twice"])).ok(), "added\n");
+    }
+    let mut words = bash("");
+    words.argv = vec!["own".into()];
+    assert_eq!(runner.run(&words).ok(), own);
+    // What a run asks for itself still holds.
+    let mut elsewhere = bash("echo $PATH; echo ${PYTHONPATH-none}");
+    elsewhere.env = [("PATH", "/bin"), ("PYTHONPATH", "/x")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    assert_eq!(runner.run(&elsewhere).ok(), "/bin\n/x\n");
+}
+
+/// Debian's has no `python`, and `python3` may be another version's.
+#[test]
+fn an_interpreter_has_its_usual_names_whatever_its_own_is() {
+    let dir = tempfile::Builder::new().prefix("thermae-here-").tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let folder = dir.path().join("bin");
+    command(&folder, "python3", "print('another')");
+    let chosen = folder.join("python3.99");
+    std::os::unix::fs::symlink(&Spec::for_python(None).unwrap().interpreter, &chosen).unwrap();
+    let spec = Spec::for_python(Some(&chosen)).unwrap();
+    let mut runner = Runner::start(&spec, setup(&spec));
+    let look = "import sys\nprint(sys.version, sys.prefix)";
+    let expected = runner.python(look).ok();
+    for name in ["python", "python3", "python3.99"] {
+        assert_eq!(runner.run(&bash(&format!("{name} -c '{look}'"))).ok(), expected, "{name}");
+    }
 }
 
 #[test]

@@ -16,11 +16,11 @@ use crate::frames::{Command, Failure, Program};
 use crate::sys;
 
 /// Becomes the command. Returns only if that fails.
-pub(super) fn exec(command: &Command, environment: &[&str]) -> Failure {
+pub(super) fn exec(command: &Command, environment: &[String]) -> Failure {
     become_command(command, environment).unwrap_or_else(|failure| failure)
 }
 
-fn become_command(command: &Command, environment: &[&str]) -> Result<Failure, Failure> {
+fn become_command(command: &Command, environment: &[String]) -> Result<Failure, Failure> {
     let shell = |line: &String| vec!["bash".to_owned(), "-c".to_owned(), line.clone()];
     let words = match &command.program {
         Program::Argv(words) => words.clone(),

@@ -31,7 +31,7 @@ type Done = Result<Option<Box<RawValue>>, Failure>;
 ///
 /// # Errors
 /// Why the command could not be started, or the file operation failed.
-pub(crate) fn run(work: &Work, streams: Vec<OwnedFd>, environment: &[&str]) -> Done {
+pub(crate) fn run(work: &Work, streams: Vec<OwnedFd>, environment: &[String]) -> Done {
     for (fd, to) in streams.iter().zip(0..) {
         sys::place_fd(fd.as_fd(), to).map_err(on(""))?;
     }

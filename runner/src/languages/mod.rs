@@ -8,7 +8,7 @@ mod zygotes;
 
 use serde_json::Value;
 
-pub(crate) use zygote::{Child, Zygote, ZygoteContext, ZygoteInfo};
+pub(crate) use zygote::{Additions, Child, Zygote, ZygoteContext, ZygoteInfo};
 pub(crate) use zygotes::{Flavor, Heard, Zygotes};
 
 use crate::error::Result;
@@ -37,6 +37,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) trait Language {
     /// Path of the interpreter or shell that runs the language's programs.
     fn path(&self) -> &str;
+
+    /// What the language adds to the environment of every program, whatever the program's language.
+    fn additions(&self) -> Additions {
+        Additions::default()
+    }
 
     /// How many zygotes the language has.
     fn zygotes(&self) -> usize;

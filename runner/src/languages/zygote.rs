@@ -20,9 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::seccomp::Programs;
 use crate::seqpacket::Packets;
 
-/// Environment of every program, whatever its language.
-pub(in crate::languages) const ENVIRONMENT: [&str; 8] = [
-    "PATH=/usr/local/bin:/usr/bin:/bin",
+/// Environment of every program, to which the container's languages add ([`environment`]).
+const ENVIRONMENT: [&str; 7] = [
     "HOME=/workspace",
     "USER=sandbox",
     "LOGNAME=sandbox",
@@ -32,6 +31,36 @@ pub(in crate::languages) const ENVIRONMENT: [&str; 8] = [
     // Writable in a zygote, too: libraries without a writable cache directory complain on standard error.
     "XDG_CACHE_HOME=/tmp/.cache",
 ];
+
+/// Folders with the commands of every program, after those that the container's languages add.
+const COMMANDS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+
+/// What a language adds to the environment of every program. A program of any language may start programs of the
+/// others.
+#[derive(Debug, Default)]
+pub(crate) struct Additions {
+    /// Folders with commands, which take the place of the system's.
+    pub(crate) commands: Vec<String>,
+    /// Variables, as `NAME=value`.
+    pub(crate) variables: Vec<String>,
+}
+
+/// Environment of every program, whatever its language, as `NAME=value`.
+pub(super) fn environment(additions: impl IntoIterator<Item = Additions>) -> Vec<String> {
+    let (mut commands, mut variables) = (Vec::new(), Vec::new());
+    for added in additions {
+        commands.extend(added.commands);
+        variables.extend(added.variables);
+    }
+    let mut path: Vec<String> = Vec::new();
+    for folder in commands.into_iter().chain(COMMANDS.map(str::to_owned)) {
+        if !path.contains(&folder) {
+            path.push(folder);
+        }
+    }
+    let fixed = ENVIRONMENT.into_iter().map(str::to_owned);
+    std::iter::once(format!("PATH={}", path.join(":"))).chain(fixed).chain(variables).collect()
+}
 
 /// A zygote's first message. It says that the zygote is ready to be forked from, and describes it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -85,6 +114,8 @@ pub(crate) struct ZygoteContext {
     pub(crate) nested: bool,
     /// The system-call filters that zygotes and their children load.
     pub(crate) programs: Programs,
+    /// Environment of every program, as `NAME=value`.
+    pub(crate) environment: Vec<String>,
 }
 
 impl ZygoteContext {

@@ -71,7 +71,7 @@ impl Zygotes {
     /// If no language is left.
     pub(crate) fn new(setup: &Setup, nested: bool, programs: Programs) -> Result<Self> {
         let mut zygotes = Self {
-            context: ZygoteContext { nested, programs },
+            context: ZygoteContext { nested, programs, environment: Vec::new() },
             offers: Vec::new(),
             slots: Vec::new(),
             warnings: Vec::new(),
@@ -88,6 +88,8 @@ impl Zygotes {
         if zygotes.offers.is_empty() {
             return Err(Error::Protocol(format!("no language to run: {}", zygotes.warnings.join("; "))));
         }
+        let additions = zygotes.offers.iter().map(|offer| offer.language.additions());
+        zygotes.context.environment = zygote::environment(additions);
         // Nothing but a sandbox can be joined.
         if nested && !zygotes.offers.iter().any(|offer| offer.language.is_native()) {
             zygotes.add(None, Box::new(NoLanguage));

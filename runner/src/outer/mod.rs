@@ -28,6 +28,7 @@ use crate::sys::{self, Fork};
 
 pub use shown::only_files;
 pub use spec::Spec;
+pub(crate) use view::COMMANDS;
 
 /// The user and group id that an ordinary user's runner sees for itself. It is not 0: since Linux 5.12, mapping the
 /// parent's root into the inner user namespace needs `CAP_SETFCAP`, and the runner has dropped all capabilities by

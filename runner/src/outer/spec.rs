@@ -24,6 +24,9 @@ pub struct Spec {
     /// Directories below those of `show` that are covered by an empty one.
     #[serde(default)]
     pub hide: Vec<String>,
+    /// Names of commands that the system's directories lack or have otherwise, with the paths of the programs.
+    #[serde(default)]
+    pub commands: BTreeMap<String, String>,
     /// Directories or files shown read-only at `/data/<name>`, by their names there.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
@@ -63,6 +66,7 @@ impl Spec {
             show: texts(show),
             links: texts(links),
             hide: texts(hide),
+            commands: BTreeMap::new(),
             data: BTreeMap::new(),
             uid: None,
             memory_bytes: None,

@@ -40,6 +40,9 @@ const MOUNT_POINTS: [&str; 7] = ["proc", "tmp", "workspace", "session", "data", 
 /// The mount point that stays empty. It also covers the directories that are hidden.
 const EMPTY: &str = "sys";
 
+/// The folder of [`Spec::commands`]. The view has it only if there are any.
+pub(crate) const COMMANDS: &str = "/etc/thermae/bin";
+
 /// `/etc/passwd`, with the user that jobs see themselves as.
 pub(crate) const PASSWD: &str = "root:x:0:0:root:/workspace:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nsandbox:x:1000:\n";
@@ -74,6 +77,7 @@ pub(super) fn build(spec: &Spec, privileged: bool) -> Result<()> {
         link(old, new, Path::new(path)).step(format!("link {path}"))?;
     }
     etc(old, new).step("write /etc")?;
+    commands(spec, new).step("link commands")?;
     for dir in MOUNT_POINTS {
         fs::create_dir_all(new.join(dir)).step(format!("make /{dir}"))?;
     }
@@ -202,6 +206,16 @@ fn etc(old: &Path, new: &Path) -> io::Result<()> {
     fs::write(to.join("group"), GROUP)?;
     fs::write(to.join("hosts"), HOSTS)?;
     fs::write(to.join("hostname"), "sandbox\n")
+}
+
+/// Makes the links of [`Spec::commands`].
+fn commands(spec: &Spec, new: &Path) -> io::Result<()> {
+    let folder = under(new, Path::new(COMMANDS));
+    for (name, program) in &spec.commands {
+        fs::create_dir_all(&folder)?;
+        symlink(program, folder.join(name))?;
+    }
+    Ok(())
 }
 
 /// Makes a minimal `/dev`: device nodes if that is allowed, otherwise bind mounts of the host's nodes.

@@ -10,9 +10,17 @@ from pathlib import Path
 
 
 def wheel(
-    folder: Path, name: str, version: str = "1.0", files: Mapping[str, str] | None = None, requires: Sequence[str] = ()
+    folder: Path,
+    name: str,
+    version: str = "1.0",
+    files: Mapping[str, str] | None = None,
+    requires: Sequence[str] = (),
+    scripts: Mapping[str, str] | None = None,
 ) -> Path:
-    """Makes a wheel of pure Python. By default, it has one module of its name, whose `VERSION` is its version."""
+    """Makes a wheel of pure Python. By default, it has one module of its name, whose `VERSION` is its version.
+
+    `scripts` are its commands, with their entry points.
+    """
     files = files or {f"{name}.py": f"VERSION = {version!r}\n"}
     info = f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
@@ -21,6 +29,9 @@ def wheel(
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    if scripts:
+        lines = "".join(f"{command} = {entry}\n" for command, entry in scripts.items())
+        all_files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{lines}"
     record = ""
     for path, text in all_files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()

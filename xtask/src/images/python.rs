@@ -16,7 +16,7 @@ use crate::{cargo, paths, services::packages};
 /// The Debian release whose Python is in the image.
 const RELEASE: &str = "bookworm";
 /// Part of the cache's key; raise it when the recipe below makes something else.
-const RECIPE: &str = "3";
+const RECIPE: &str = "4";
 const REQUIREMENTS: &str = "images/python/requirements.txt";
 const LABEL: &str = "thermae.made-of";
 
@@ -89,7 +89,7 @@ fn base_tar(key: &str) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     eprintln!("making the Python image's root file system");
     let root = folder.join(format!("python-{key}.root"));
-    rootfs::debian(RELEASE, &["python3"], &root)?;
+    rootfs::debian(RELEASE, &["python3", "python-is-python3"], &root)?;
     let version = rootfs::chroot(&root, &["python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])?;
     let site = format!("usr/local/lib/python{version}/dist-packages");
     install_wheels(&version, &root.join(&site))?;

@@ -93,16 +93,20 @@ impl Interpreter for Bash {
         }
     }
 
-    fn become_program(&self, channel: &mut Channel, program: Program) -> io::Error {
-        if program.session { session::begin(channel, program, self.path) } else { fresh(channel, &program, self.path) }
+    fn become_program(&self, channel: &mut Channel, program: Program, environment: &[String]) -> io::Error {
+        if program.session {
+            session::begin(channel, program, self.path, environment)
+        } else {
+            fresh(channel, &program, self.path, environment)
+        }
     }
 }
 
 /// Becomes bash with a fresh program. Returns only if that fails.
-fn fresh(channel: &mut Channel, program: &Program, bash: &str) -> io::Error {
+fn fresh(channel: &mut Channel, program: &Program, bash: &str, environment: &[String]) -> io::Error {
     let mut become_bash = || {
         channel.started()?;
-        let command = shell::command(program, bash)?;
+        let command = shell::command(program, bash, environment)?;
         for (fd, to) in program.streams.iter().zip(0..) {
             sys::place_fd(fd.as_fd(), to)?;
         }

@@ -106,7 +106,7 @@ impl Files {
 
 /// Forks the keeper, and turns this process into bash. The keeper gives bash the first program and those that follow.
 /// Returns only if that fails.
-pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str) -> io::Error {
+pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str, environment: &[String]) -> io::Error {
     let become_bash = || {
         channel.started()?;
         let mut files = Files::make()?;
@@ -122,7 +122,8 @@ pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str) -> io::Er
                     let text = files.resolve(script, pid);
                     write_over(&mut files.scripts[at], &text)?;
                 }
-                let command = Command::new(bash, files.resolve(LOOP, pid).trim_end(), &[], &first.env)?;
+                let script = files.resolve(LOOP, pid);
+                let command = Command::new(bash, script.trim_end(), &[], &first.env, environment)?;
                 Ok(command.exec())
             }
         }

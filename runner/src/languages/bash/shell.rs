@@ -7,13 +7,12 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 
 use crate::languages::native::Program;
-use crate::languages::zygote::ENVIRONMENT;
 use crate::sys;
 
 /// What `$0` is, and what bash's own messages begin with.
 pub(super) const NAME: &str = "main.sh";
 
-/// What bash has in its environment in addition to [`ENVIRONMENT`].
+/// What bash has in its environment in addition to what every program has.
 const BASH: [&str; 1] = ["SHELL=/bin/bash"];
 
 /// The longest argument that `execve` accepts, in bytes, with its NUL (`MAX_ARG_STRLEN` in the kernel's
@@ -30,13 +29,20 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// A bash that executes `script`, with these parameters and environment variables.
+    /// A bash that executes `script`, with these parameters and environment variables. `fixed` is the environment of
+    /// every program.
     ///
     /// # Errors
     /// If one of them has a NUL.
-    pub(super) fn new(bash: &str, script: &str, args: &[String], env: &BTreeMap<String, String>) -> io::Result<Self> {
+    pub(super) fn new(
+        bash: &str,
+        script: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+        fixed: &[String],
+    ) -> io::Result<Self> {
         let text = |s: String| CString::new(s).map_err(|_| io::Error::other("a NUL in the program or its environment"));
-        let fixed = ENVIRONMENT.into_iter().chain(BASH);
+        let fixed = fixed.iter().map(String::as_str).chain(BASH);
         let fixed = fixed.filter(|pair| pair.split_once('=').is_none_or(|(name, _)| !env.contains_key(name)));
         let pairs = env.iter().map(|(name, value)| format!("{name}={value}"));
         let words = [bash, "-c", script, NAME].into_iter().map(str::to_owned).chain(args.iter().cloned());
@@ -58,16 +64,16 @@ impl Command {
 ///
 /// # Errors
 /// If the program has a NUL, or a system call fails.
-pub(super) fn command(program: &Program, bash: &str) -> io::Result<Command> {
+pub(super) fn command(program: &Program, bash: &str, fixed: &[String]) -> io::Result<Command> {
     if program.script().len() < LONGEST_ARGUMENT {
-        return Command::new(bash, program.script(), &program.argv, &program.env);
+        return Command::new(bash, program.script(), &program.argv, &program.env, fixed);
     }
     let mut file = std::fs::File::from(rustix::fs::memfd_create("program", rustix::fs::MemfdFlags::empty())?);
     file.write_all(program.code.as_bytes())?;
     let fd = file.as_raw_fd();
     // The descriptor is open for the `$(<…)`, and closed for what `eval` runs.
     let script = format!(r#"eval "$(</proc/self/fd/{fd})" {fd}<&-"#);
-    Ok(Command { _long: Some(file), ..Command::new(bash, &script, &program.argv, &program.env)? })
+    Ok(Command { _long: Some(file), ..Command::new(bash, &script, &program.argv, &program.env, fixed)? })
 }
 
 /// Lines of bash that give the shell these parameters and environment variables. Bash has no variables whose names are

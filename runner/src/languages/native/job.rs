@@ -9,7 +9,7 @@ use super::{Interpreter, Program};
 use crate::error::{Context, Result};
 use crate::frames::Work;
 use crate::guest;
-use crate::languages::zygote::{ENVIRONMENT, ZygoteContext};
+use crate::languages::zygote::ZygoteContext;
 use crate::sys;
 
 /// Exit status of a process that could not enter its sandbox.
@@ -38,18 +38,18 @@ pub(super) fn run(mut fds: Vec<OwnedFd>, context: &ZygoteContext, interpreter: &
         Ok((Order::Run(program), streams)) => {
             // A session's shell opens files of this process by way of `/proc`.
             sys::set_dumpable(true);
-            let error = interpreter.become_program(&mut channel, Program { streams, ..program });
+            let error = interpreter.become_program(&mut channel, Program { streams, ..program }, &context.environment);
             let _ = channel.raised(error.to_string());
             sys::exit(1)
         }
-        Ok((Order::Beside { work }, streams)) => beside(&mut channel, &work, streams),
+        Ok((Order::Beside { work }, streams)) => beside(&mut channel, &work, streams, &context.environment),
         Err(_) => sys::exit(FAILED),
     }
 }
 
 /// Does something beside a session's program.
-fn beside(channel: &mut Channel, work: &Work, streams: Vec<OwnedFd>) -> ! {
-    let told = channel.started().and_then(|()| match guest::run(work, streams, &ENVIRONMENT) {
+fn beside(channel: &mut Channel, work: &Work, streams: Vec<OwnedFd>, environment: &[String]) -> ! {
+    let told = channel.started().and_then(|()| match guest::run(work, streams, environment) {
         Ok(value) => channel.finished(value.as_deref()),
         Err(failure) => channel.refused(&failure).and(Err(std::io::ErrorKind::Other.into())),
     });

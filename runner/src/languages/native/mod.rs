@@ -32,8 +32,9 @@ pub(super) trait Interpreter {
     /// If it doesn't run here.
     fn version(&self) -> Result<String>;
 
-    /// Turns the process, which is in its sandbox, into the program. Returns only if that fails.
-    fn become_program(&self, channel: &mut Channel, program: Program) -> io::Error;
+    /// Turns the process, which is in its sandbox, into the program. `environment` is that of every program. Returns
+    /// only if that fails.
+    fn become_program(&self, channel: &mut Channel, program: Program, environment: &[String]) -> io::Error;
 }
 
 /// Starts a native zygote.
@@ -62,7 +63,7 @@ impl Interpreter for NoLanguage {
         Ok(String::new())
     }
 
-    fn become_program(&self, _channel: &mut Channel, _program: Program) -> io::Error {
+    fn become_program(&self, _channel: &mut Channel, _program: Program, _environment: &[String]) -> io::Error {
         io::ErrorKind::Unsupported.into()
     }
 }

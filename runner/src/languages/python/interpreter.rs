@@ -1,6 +1,7 @@
 //! Finds the interpreter to run, and looks behind pyenv's shims. [`super::layout`] then finds what the interpreter
 //! needs.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,10 @@ impl Spec {
     /// # Errors
     /// [`crate::Error::Interpreter`] if there is none, or if it lies in a place that can't be shown.
     pub fn for_python(python: Option<&Path>) -> Result<Self> {
-        let Interpreter { python, layout: Layout { show, links, hide } } = find(python)?;
-        let spec = Self::showing(&python, &show, &links, &hide);
+        let Interpreter { python, layout } = find(python)?;
+        let commands = commands(&python, &layout);
+        let Layout { show, links, hide } = layout;
+        let spec = Self { commands, ..Self::showing(&python, &show, &links, &hide) };
         match spec.unshowable() {
             None => Ok(spec),
             Some(hidden) => Err(Error::Interpreter {
@@ -55,6 +58,19 @@ fn find(asked: Option<&Path>) -> Result<Interpreter> {
     fs::metadata(&python).map_err(|e| bad(e.to_string()))?;
     let layout = Layout::of(&python, &Homes::of_this_machine()).map_err(|e| bad(e.to_string()))?;
     Ok(Interpreter { python, layout })
+}
+
+/// The names by which programs call the interpreter, as far as its own folder does not give them to it: Debian's has no
+/// `python`, and beside a `python3.12` there may be the `python3` of another version. (A virtual environment has both.
+/// It is found by the path of its interpreter only, so a link from elsewhere would miss it.)
+fn commands(python: &Path, layout: &Layout) -> BTreeMap<String, String> {
+    let (Some(folder), Ok(real)) = (python.parent(), fs::canonicalize(python)) else { return BTreeMap::new() };
+    if folder.parent().is_some_and(|prefix| prefix.join("pyvenv.cfg").is_file()) {
+        return BTreeMap::new();
+    }
+    let given = |path: &Path| layout.shows(path) && fs::canonicalize(path).is_ok_and(|leads_to| leads_to == real);
+    let missing = ["python", "python3"].into_iter().filter(|name| !given(&folder.join(name)));
+    missing.map(|name| (name.to_owned(), python.to_string_lossy().into_owned())).collect()
 }
 
 fn on_path(name: &Path) -> Result<PathBuf> {
@@ -102,6 +118,14 @@ mod tests {
         std::os::unix::fs::symlink(base.join("bin/python3.11"), venv.join("bin/python3")).unwrap();
         fs::write(venv.join("pyvenv.cfg"), format!("home = {}\n", base.join("bin").display())).unwrap();
         let got = find(Some(&venv.join("bin/python3"))).unwrap();
+        let named = |python: &Path| {
+            let Interpreter { python, layout } = find(Some(python)).unwrap();
+            commands(&python, &layout).into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(named(&venv.join("bin/python3")), [""; 0], "a link from elsewhere would miss the environment");
+        assert_eq!(named(&base.join("bin/python3.11")), ["python", "python3"]);
+        std::os::unix::fs::symlink("python3.11", base.join("bin/python3")).unwrap();
+        assert_eq!(named(&base.join("bin/python3.11")), ["python"]);
         fs::remove_dir_all(&dir).unwrap();
         let layout = Layout { show: vec![venv.clone(), base], ..Layout::default() };
         assert_eq!(got, Interpreter { python: venv.join("bin/python3"), layout });

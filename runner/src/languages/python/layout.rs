@@ -169,6 +169,11 @@ impl Layout {
         }
     }
 
+    /// Whether programs see this path.
+    pub(super) fn shows(&self, path: &Path) -> bool {
+        system(path) || self.links.iter().any(|link| link == path) || self.show.iter().any(|s| path.starts_with(s))
+    }
+
     fn add(&mut self, path: PathBuf) {
         if !system(&path) && !self.show.iter().any(|shown| path.starts_with(shown)) {
             self.show.retain(|shown| !shown.starts_with(&path));

@@ -9,16 +9,41 @@ mod layout;
 pub(crate) mod scan;
 mod zygote;
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Language, Zygote, ZygoteContext, ZygoteInfo};
+use super::{Additions, Language, Zygote, ZygoteContext, ZygoteInfo};
 use crate::error::Result;
 use crate::frames::{Place, Run};
+use crate::outer::COMMANDS;
 
 const BARE: usize = 0;
 const COMMON: usize = 1;
 const LOADED: usize = 2;
+
+/// What Python adds to the environment of every program.
+const ENVIRONMENT: [&str; 13] = [
+    "MPLBACKEND=Agg",
+    "MPLCONFIGDIR=/tmp/matplotlib",
+    "PYTHONDONTWRITEBYTECODE=1",
+    // Numeric libraries get one thread each, because a zygote must be single-threaded to be forked from.
+    "OPENBLAS_NUM_THREADS=1",
+    "OMP_NUM_THREADS=1",
+    "MKL_NUM_THREADS=1",
+    "NUMEXPR_NUM_THREADS=1",
+    "ARROW_DEFAULT_MEMORY_POOL=system",
+    // Pip opens this file before its first connection. There is none, and pip ends with its name, in place of several
+    // tries to connect.
+    "PIP_CERT=/a sandbox has no network: name packages in Sandbox(packages=[...]), or choose an interpreter that has them \
+     (thermae --python)",
+    "PIP_DISABLE_PIP_VERSION_CHECK=1",
+    // Else the pip of Debian's interpreter advises to run apt. What the machine has can't be written to anyway.
+    "PIP_BREAK_SYSTEM_PACKAGES=1",
+    "PIP_ROOT_USER_ACTION=ignore",
+    "UV_OFFLINE=1",
+];
 
 /// The options of Python in [`crate::frames::Setup::languages`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,6 +72,20 @@ impl Language for Python {
         &self.0.path
     }
 
+    /// The commands of [`Options::python_path`] come first, as its modules do, and then those of the interpreter.
+    fn additions(&self) -> Additions {
+        let Options { path, python_path, .. } = &self.0;
+        let installed = python_path.iter().map(|folder| format!("{folder}/bin"));
+        let own = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let links = Path::new(COMMANDS).is_dir().then(|| COMMANDS.to_owned());
+        // Zygotes read this variable themselves, since they start with `-I`.
+        let modules = (!python_path.is_empty()).then(|| format!("PYTHONPATH={}", python_path.join(":")));
+        Additions {
+            commands: installed.chain(links).chain(own).collect(),
+            variables: ENVIRONMENT.into_iter().map(str::to_owned).chain(modules).collect(),
+        }
+    }
+
     fn zygotes(&self) -> usize {
         3
     }
@@ -67,7 +106,7 @@ impl Language for Python {
     fn start(&self, zygote: usize, context: &ZygoteContext) -> Result<Zygote> {
         let common: &[&str] = if zygote == BARE { &[] } else { &scan::COMMON };
         let preload = if zygote == LOADED { self.0.preload.as_slice() } else { &[] };
-        zygote::start(context, &self.0, common, preload)
+        zygote::start(context, &self.0.path, common, preload)
     }
 
     /// Without a module of its list, the loaded zygote would be a second common one.

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::Serialize;
 
-use super::{HARNESS, Options};
+use super::HARNESS;
 use crate::error::{Context, Error, Result};
-use crate::languages::zygote::{ENVIRONMENT, Zygote, ZygoteContext};
+use crate::languages::zygote::{Zygote, ZygoteContext};
 use crate::seqpacket::Packets;
 use crate::sys::{self, Fork};
 
@@ -21,21 +21,8 @@ const SOURCE: &str = concat!(include_str!("zygote_kernel.py"), "\n", include_str
 const BOOT: &str =
     "import os\nexec(compile(os.read(4, 1 << 20), '<thermae zygote>', 'exec'), {'__name__': 'thermae_zygote'})";
 
-/// What Python's zygotes, and so all Python programs, have in their environment in addition to [`ENVIRONMENT`]. Numeric
-/// libraries get one thread each, because a zygote must be single-threaded to be forked from.
-const PYTHON: [&str; 9] = [
-    "MPLBACKEND=Agg",
-    "MPLCONFIGDIR=/tmp/matplotlib",
-    "PYTHONDONTWRITEBYTECODE=1",
-    "OPENBLAS_NUM_THREADS=1",
-    "OMP_NUM_THREADS=1",
-    "MKL_NUM_THREADS=1",
-    "NUMEXPR_NUM_THREADS=1",
-    "ARROW_DEFAULT_MEMORY_POOL=system",
-    // For the zygote only, which then removes it: symbols that are bound before a fork need not be bound in every
-    // child.
-    "LD_BIND_NOW=1",
-];
+/// For the zygote only, which then removes it: symbols that are bound before a fork need not be bound in every child.
+const BIND_NOW: &str = "LD_BIND_NOW=1";
 
 /// First message to a zygote.
 #[derive(Serialize)]
@@ -50,13 +37,12 @@ struct Hello<'a> {
     seal: String,
 }
 
-/// Starts a zygote of this interpreter, which imports these modules. Modules of `common` that are missing are
+/// Starts a zygote of the interpreter at `path`, which imports these modules. Modules of `common` that are missing are
 /// skipped silently.
 ///
 /// # Errors
 /// If a system call fails.
-pub(super) fn start(context: &ZygoteContext, options: &Options, common: &[&str], preload: &[String]) -> Result<Zygote> {
-    let path = options.path.as_str();
+pub(super) fn start(context: &ZygoteContext, path: &str, common: &[&str], preload: &[String]) -> Result<Zygote> {
     let (ours, theirs) = Packets::pair().step("zygote's socket")?;
     let source = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC).step("memfd")?;
     let mut file = std::fs::File::from(source);
@@ -64,10 +50,7 @@ pub(super) fn start(context: &ZygoteContext, options: &Options, common: &[&str],
     let text = |s: &str| CString::new(s).map_err(|_| Error::Protocol("a NUL in the interpreter's path".into()));
     let python = text(path)?;
     let args = [path, "-I", "-B", "-c", BOOT].into_iter().map(text).collect::<Result<Vec<_>>>()?;
-    // The zygote reads this variable itself, and interpreters that programs start read it, too.
-    let python_path = format!("PYTHONPATH={}", options.python_path.join(":"));
-    let python_path = (!options.python_path.is_empty()).then_some(python_path.as_str());
-    let env = ENVIRONMENT.into_iter().chain(PYTHON).chain(python_path).map(text).collect::<Result<Vec<_>>>()?;
+    let env = context.environment.iter().map(String::as_str).chain([BIND_NOW]).map(text).collect::<Result<Vec<_>>>()?;
     let null = sys::null_device().step("open /dev/null")?;
     match sys::fork(0).step("fork a zygote")? {
         Fork::Child => {

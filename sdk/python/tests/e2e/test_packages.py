@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,31 @@ def test_programs_import_packages_that_they_cant_change() -> None:
         failed = box.run("import towel").error
         assert failed is not None
         assert failed.exception == "ModuleNotFoundError"
+
+
+COMMANDS = """
+for python in python python3; do $python -c 'import sys, towel; print(sys.prefix, towel.VERSION)'; done
+towel
+"""
+
+
+def test_commands_are_those_of_the_interpreter_and_of_packages(links: Path) -> None:
+    files = {"towel.py": "VERSION = '1.5'\ndef main():\n    print('hello from', VERSION)\n"}
+    wheel(links, "towel", "1.5", files=files, scripts={"towel": "towel:main"})
+    printed = f"{sys.prefix} 1.5\n" * 2 + "hello from 1.5\n"
+    # Of a virtual environment, as the tests' own is, these names are the interpreter's.
+    with Sandbox(packages=["towel"], slots=1) as box, box.session() as session:
+        assert box.run(COMMANDS, language="bash", check=True).stdout == printed
+        assert box.run(argv=["towel"], check=True).stdout == "hello from 1.5\n"
+        program = f"import subprocess\nsubprocess.run({COMMANDS!r}, shell=True)"
+        assert session.run(program, check=True).stdout == printed
+        assert session.exec(COMMANDS).text == printed
+        # Without a network, pip says at once what helps instead.
+        for pip in ("pip", "python3 -m pip"):
+            refused = box.run(f"{pip} install strigil", language="bash")
+            assert refused.exit_code == 1
+            assert refused.stderr.count("packages=") == 1
+            assert "Retrying" not in refused.stderr
 
 
 @on_a_loop
