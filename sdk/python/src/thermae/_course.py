@@ -14,7 +14,7 @@ from thermae._jobs import Job
 from thermae._kept import live_session
 from thermae._request import END, WINDOW, Request
 from thermae._results import AsyncResult, read_result
-from thermae._retry import pause
+from thermae._retry import LOST, pause
 from thermae.errors import Cancelled, ConnectionLost
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Course:
             # Commands in the session wait until it is there.
             self._begins = self._sandbox.beginning.setdefault(session, asyncio.Event())
             self._kinds = {*self._kinds, "lifecycle"}
-        failures = 0
+        failures, in_doubt = 0, False
         try:
             while self.result is None:
                 try:
@@ -89,7 +89,10 @@ class Course:
                         {"status": "cancelled", "error": {"code": error.code, "message": error.message}}
                     )
                 except ThermaeError as error:
+                    # A job that the fleet may have can run, whatever comes of it here.
+                    in_doubt = in_doubt or (self._request is not None and error.code in LOST)
                     if failures >= self._retries or not self._sandbox.may_retry(error):
+                        error.safe_to_retry = error.safe_to_retry and not in_doubt
                         raise
                     _log.info("job submitted again job=%s code=%s failures=%d", self.job.id, error.code, failures + 1)
                     await asyncio.sleep(pause(failures))

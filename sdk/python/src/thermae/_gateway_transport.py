@@ -26,13 +26,17 @@ from websockets.exceptions import (
 from thermae._error import ThermaeError
 from thermae._frames import LARGEST_HEADER, LARGEST_PAYLOAD, BadFrameError, Frame, decode, encode_body
 from thermae._gateway import Gateway
+from thermae._retry import pause
 from thermae._version import VERSION
 from thermae.errors import ApiKeyRefused, BadUrl, GatewayUnreachable, NotAGateway, TlsFailed, class_for
 
 _log = logging.getLogger("thermae")
 
 CONNECT_WITHIN = 30.0
-"""Seconds that a gateway gets to answer."""
+"""Seconds that a gateway gets to answer, and that one which was there before may be away."""
+
+AWAY = frozenset({"gateway_unreachable", "draining", "keys_unavailable"})
+"""Codes of errors with which a gateway that restarts, or a proxy before it, refuses connections."""
 
 END_WITHIN = 5.0
 """Seconds that it gets to cancel what is under way, and to close the connection."""
@@ -53,12 +57,32 @@ class GatewayTransport:
         self._closing = False
 
     @classmethod
-    async def start(cls, gateway: Gateway) -> "GatewayTransport":
+    async def start(cls, gateway: Gateway, *, again: bool = False) -> "GatewayTransport":
         """Connects.
+
+        Args:
+            gateway: The gateway.
+            again: Whether it was there before. If it is away now, it restarts, and is tried for `CONNECT_WITHIN`.
 
         Raises:
             ThermaeError: The URL is malformed, nothing answers there, the key is refused, or TLS fails.
         """
+        loop = asyncio.get_running_loop()
+        until, failures = loop.time() + CONNECT_WITHIN, 0
+        while True:
+            try:
+                return await cls._connect(gateway)
+            except ThermaeError as error:
+                error.safe_to_retry = error.code in AWAY  # Nothing was sent.
+                wait = pause(failures)
+                if not again or error.code not in AWAY or loop.time() + wait > until:
+                    raise
+                _log.debug("the gateway is away code=%s failures=%d", error.code, failures + 1)
+            await asyncio.sleep(wait)
+            failures += 1
+
+    @classmethod
+    async def _connect(cls, gateway: Gateway) -> "GatewayTransport":
         options: dict[str, Any] = {"ssl": gateway.ssl_context} if gateway.ssl_context is not None else {}
         shown = {"Authorization": f"Bearer {gateway.api_key}"} if gateway.api_key else {}
         try:

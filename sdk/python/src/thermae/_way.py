@@ -41,6 +41,7 @@ class Way:
         self._opening = {} if self._gateway else opens
         self._packages = wanted_packages(opens, embedded)
         self._name = redacted(url)
+        self._was_open = False
         self.is_bridge = self.is_embedded = "embedded" in opens
 
     def __repr__(self) -> str:
@@ -85,6 +86,7 @@ class Way:
                 raise EmbeddedUnavailable(f"{find_binary()} ended before it opened a fleet{why}") from None
             raise
         self.is_embedded = bool(connection.facts.get("embedded"))
+        self._was_open = True
         return connection
 
     async def _start(self) -> Transport:
@@ -94,4 +96,4 @@ class Way:
             GatewayTransport,
         )  # It imports much, and an embedded fleet needs none of it.
 
-        return await GatewayTransport.start(self._gateway)
+        return await GatewayTransport.start(self._gateway, again=self._was_open)

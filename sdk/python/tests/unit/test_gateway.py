@@ -19,7 +19,7 @@ from helpers import finished, on_a_loop, program, until
 from over_http import of_the_embedded_fleet
 from transport_contract import HELLO, Inbox, TransportContract
 
-from thermae import AsyncSandbox, Sandbox, errors, tool
+from thermae import AsyncSandbox, Sandbox, _gateway_transport, errors, tool
 from thermae._gateway import Gateway
 from thermae._gateway_transport import GatewayTransport
 from thermae._transport import Transport
@@ -296,6 +296,63 @@ def test_a_gateway_that_stops_is_told_and_the_job_submitted_again(gateway: FakeG
             if not retries:
                 assert type(raised[0]) is errors.GatewayStopping
                 assert raised[0].request_id == "job-0"
+
+
+def go_away(gateway: FakeGateway, box: Sandbox, refusal: tuple[int, bytes]) -> None:
+    """The gateway ends, and what is in its place refuses connections so."""
+    gateway.refusal = refusal
+    gateway.die()
+    until(lambda: box._async.connection_here() is None)  # pyright: ignore[reportPrivateUsage]
+
+
+def at_once(failures: int) -> float:
+    """The pause before the next try."""
+    return 0.01
+
+
+@pytest.mark.parametrize(
+    "refusal", [(502, b""), (503, b'{"code": "draining"}'), (503, b'{"code": "keys_unavailable"}')]
+)
+def test_a_gateway_that_restarts_is_waited_for(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, refusal: tuple[int, bytes]
+) -> None:
+    monkeypatch.setattr(_gateway_transport, "pause", at_once)
+    with Sandbox(gateway.url, api_key=KEY) as box:
+        go_away(gateway, box, refusal)
+
+        def come_back() -> None:
+            until(lambda: len(gateway.seen) > 9)
+            gateway.refusal = None
+
+        back = threading.Thread(target=come_back)
+        back.start()
+        assert box.run("print again", max_retries=0).stdout == "again\n"
+        back.join()
+    assert len(gateway.seen) > 10
+
+
+def test_whether_anything_was_sent_to_a_gateway_that_stays_away_is_told(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_gateway_transport, "CONNECT_WITHIN", 0.2)
+    refused = (503, b'{"code": "draining"}')
+    for code, sent in (("print", False), ("die", True)):
+        gateway.refusal = None
+        with Sandbox(gateway.url, api_key=KEY) as box:
+            if sent:
+                gateway.refusal = refused
+            else:
+                go_away(gateway, box, refused)
+            with pytest.raises(errors.GatewayStopping) as raised:
+                box.run(code, max_retries=2)
+            assert raised.value.safe_to_retry is not sent
+    # Nobody waits for a gateway that was never there.
+    gateway.refusal = refused
+    connections = len(gateway.seen)
+    with pytest.raises(errors.GatewayStopping) as raised, Sandbox(gateway.url, api_key=KEY):
+        pass
+    assert raised.value.safe_to_retry
+    assert len(gateway.seen) == connections + 1
 
 
 def test_runs_of_a_fleet_that_is_gone_are_not_submitted_again(
