@@ -67,7 +67,7 @@ pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestW
 pub use run::{OutputPart, PendingCall, RunInfo, RunQuery, RunState};
 pub use scope::{Scope, Scopes, UnknownScope};
 pub use token::TokenText;
-pub use tool::{ToolCall, ToolFailure, ToolReply, ToolResult, ToolSpec};
+pub use tool::{ParameterKind, ToolCall, ToolFailure, ToolParameter, ToolReply, ToolResult, ToolSpec};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 
 /// Newest version of the protocol that this release speaks.

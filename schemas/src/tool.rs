@@ -21,6 +21,11 @@ pub struct ToolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub input_schema: Option<JsonText>,
+    /// The parameters in the order of positional calls, which JSON Schema can't say. Without it, they are the
+    /// `properties` of `input_schema` in their order, and those that are not in `required` may be left out. A call that
+    /// leaves one out or gives another raises `TypeError` in the code and is not sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<ToolParameter>>,
     /// JSON Schema of the result, for the model that writes the code and for `help` in the code, from protocol 2 on.
     /// Results are not checked against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,12 +51,40 @@ impl ToolSpec {
             name: name.into(),
             description: String::new(),
             input_schema: None,
+            parameters: None,
             output_schema: None,
             timeout_ms: None,
             max_calls: None,
             raw: false,
         }
     }
+}
+
+/// A parameter of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolParameter {
+    /// Name of the parameter, and of its value in the arguments of a call.
+    pub name: String,
+    /// How the code can give it. Each kind stands after those that are named before it here.
+    #[serde(default)]
+    pub kind: ParameterKind,
+    /// Whether every call must give it.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// How the code can give an argument of a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ParameterKind {
+    /// By its place.
+    PositionalOnly,
+    /// By its place or its name.
+    #[default]
+    PositionalOrKeyword,
+    /// By its name.
+    KeywordOnly,
 }
 
 /// A call of one of the client's tools by the code.

@@ -17,7 +17,7 @@ const TOOLS: &str = r#"
 command = "python3 -c 'import json, sys; call = json.load(sys.stdin); print(call[\"a\"] + call[\"b\"])'"
 [tools.add.input_schema]
 type = "object"
-properties = { a = { type = "integer" } }
+properties = { a = { type = "integer" }, b = {}, pin = {} }
 "#;
 
 #[test]

@@ -13,9 +13,12 @@ pub struct Tool {
     /// Shown as the function's doc string.
     #[serde(default)]
     pub description: String,
-    /// Names of the arguments in order, for positional calls; from the input schema's `properties`.
+    /// The parameters, in the order of positional calls.
     #[serde(default)]
-    pub params: Vec<String>,
+    pub parameters: Vec<Parameter>,
+    /// Whether the code may give arguments that are none of `parameters`, by name.
+    #[serde(default)]
+    pub others: bool,
     /// JSON Schema of the arguments, for the tool's documentation in the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Box<RawValue>>,
@@ -25,6 +28,38 @@ pub struct Tool {
     /// Give the code the result as a string (JSON text, unless it is a string already) instead of the parsed value.
     #[serde(default)]
     pub raw: bool,
+}
+
+/// A parameter of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Name of the parameter, and of its value in the arguments of a call.
+    pub name: String,
+    /// How the code can give it.
+    #[serde(default, skip_serializing_if = "ParameterKind::is_default")]
+    pub kind: ParameterKind,
+    /// Whether every call must give it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
+}
+
+/// How the code can give an argument of a tool. The kinds have the order of parameters of these kinds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParameterKind {
+    /// By its place.
+    PositionalOnly,
+    /// By its place or its name.
+    #[default]
+    PositionalOrKeyword,
+    /// By its name.
+    KeywordOnly,
+}
+
+impl ParameterKind {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The code calls a tool.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::files;
-use crate::frames::{Place, Run, Tool};
+use crate::frames::{Parameter, Place, Run, Tool};
 use crate::languages::Flavor;
 
 /// How many sandboxes may die under a run before its code starts. Then the run ends.
@@ -97,13 +97,14 @@ struct ToolHead<'a> {
     name: &'a str,
     alias: &'a str,
     description: &'a str,
-    params: &'a [String],
+    parameters: &'a [Parameter],
+    others: bool,
     raw: bool,
 }
 
 impl<'a> From<&'a Tool> for ToolHead<'a> {
     fn from(tool: &'a Tool) -> Self {
-        let Tool { name, alias, description, params, raw, .. } = tool;
-        Self { name, alias, description, params, raw: *raw }
+        let Tool { name, alias, description, parameters, others, raw, .. } = tool;
+        Self { name, alias, description, parameters, others: *others, raw: *raw }
     }
 }

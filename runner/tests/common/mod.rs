@@ -16,8 +16,8 @@ use std::time::Duration;
 pub use outcome::{Left, Outcome};
 use serde_json::value::RawValue;
 use thermae_runner::frames::{
-    ArtifactLimits, Checkpoint, Frame, Input, Kind, LanguageSetup, Limits, Part, Place, Proof, Ready, Run, Setup, Tool,
-    ToolCall, ToolFailure, ToolResult, WIRE,
+    ArtifactLimits, Checkpoint, Frame, Input, Kind, LanguageSetup, Limits, Parameter, ParameterKind, Part, Place,
+    Proof, Ready, Run, Setup, Tool, ToolCall, ToolFailure, ToolResult, WIRE,
 };
 use thermae_runner::outer::Spec;
 use thermae_testkit::peer::Peer;
@@ -113,12 +113,15 @@ pub fn session(name: &str, code: &str) -> Run {
     Run { place: Place::Session { session: name.into(), create: true }, ..program(code) }
 }
 
-pub fn tool(name: &str, params: &[&str]) -> Tool {
+/// A tool whose parameters must all be given.
+pub fn tool(name: &str, parameters: &[&str]) -> Tool {
+    let parameter = |name: &&str| Parameter { name: (*name).into(), kind: ParameterKind::default(), required: true };
     Tool {
         name: name.into(),
         alias: name.replace('.', "_"),
         description: String::new(),
-        params: params.iter().map(|p| (*p).to_string()).collect(),
+        parameters: parameters.iter().map(parameter).collect(),
+        others: false,
         input_schema: None,
         output_schema: None,
         raw: false,

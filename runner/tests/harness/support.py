@@ -84,7 +84,7 @@ class Process:
         """Send a run, with the JSON texts of its inputs. Returns the pipes to read its output from."""
         ends = [os.pipe() for _ in range(3)]
         message = {"op": "run", "code": code, "env": env or {}, "session": session, "follow": follow, "soft_ms": None}
-        message["tools"] = [{key: one[key] for key in ("name", "alias", "description", "params", "raw")} for one in tools]
+        message["tools"] = [{key: one[key] for key in ("name", "alias", "description", "parameters", "others", "raw")} for one in tools]
         schemas = [one[key] for one in tools for key in ("input_schema", "output_schema")]
         texts = list((inputs or {}).values()) + schemas * any(schemas)
         if inputs:
@@ -176,9 +176,19 @@ class Process:
         shutil.rmtree(self.room, ignore_errors=True)
 
 
-def tool(name, params=(), raw=False, description="", alias=None, takes="", gives=""):
-    """`takes` and `gives` are the JSON texts of its schemas."""
-    one = {"name": name, "alias": alias or name, "description": description, "params": list(params), "raw": raw}
+def tool(name, params=None, raw=False, description="", alias=None, takes="", gives="", others=None):
+    """`params` are names of parameters that must be given, or whole parameters; by default, those of `takes`. `takes`
+    and `gives` are the JSON texts of its schemas."""
+    try:
+        schema = json.loads(takes)
+        listed = dict(schema["properties"])
+        described = [{"name": one, "required": one in schema.get("required", ())} for one in listed]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        described = None
+    if params is None:
+        others, params = described is None if others is None else others, described or ()
+    one = {"name": name, "alias": alias or name, "description": description, "raw": raw, "others": bool(others)}
+    one["parameters"] = [{"name": one, "required": True} if isinstance(one, str) else one for one in params]
     return dict(one, input_schema=takes, output_schema=gives)
 
 

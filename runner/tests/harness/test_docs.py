@@ -20,7 +20,6 @@ TAKES = {
 GIVES = {"type": "array", "items": {"type": "object", "properties": {"title": {"type": "string", "description": "Its title."}, "score": {"type": "number"}}}}
 SEARCH = tool(
     "web.search",
-    list(TAKES["properties"]),
     alias="web_search",
     description="Searches the web.\n\nUse it for recent events.",
     takes=json.dumps(TAKES),
@@ -105,11 +104,15 @@ class Documentation(Case):
         none = tool("none", takes='{"type":"object","properties":{}}')
         named = "(query: str, limit: int = 10, lang=None, *, filter: dict, **kwargs)"
         lines = self.shown(code, [SEARCH, ADD, tool("bare"), none]).split("\n")
-        self.assertEqual(lines[:5], [named, named, "(a, b)", "(*args, **kwargs)", "()"])
+        self.assertEqual(lines[:5], [named, named, "(a, b)", "(**kwargs)", "()"])
         self.assertIn("'query'", lines[5])
         self.assertEqual(lines[6], "True Adds numbers.")
-        takes = '{"$ref":"#/$defs/A","$defs":{"A":{"required":["x"],"properties":{"x":{"type":"integer"}},"additionalProperties":false}}}'
-        self.assertEqual(self.shown("import inspect\nprint(inspect.signature(t), tools)", [tool("t", takes=takes)]), "(x: int) t(x: int)\n")
+        takes = '{"$ref":"#/$defs/A","$defs":{"A":{"properties":{"x":{"type":"integer"}}}}}'
+        kinds = [("x", "positional_only"), ("y", "positional_or_keyword"), ("z", "keyword_only")]
+        params = [{"name": name, "kind": kind, "required": True} for name, kind in kinds]
+        for count, others, signature in ((1, False, "(x: int, /)"), (2, True, "(x: int, /, y, **kwargs)"), (3, False, "(x: int, /, y, *, z)")):
+            shown = self.shown("import inspect\nprint(inspect.signature(t), tools)", [tool("t", params[:count], takes=takes, others=others)])
+            self.assertEqual(shown, "%s t%s\n" % (signature, signature))
 
     def test_search(self):
         tools = [
@@ -135,7 +138,7 @@ class Documentation(Case):
         raw = tool("r", raw=True, gives='{"type":"object","description":"All of it.","properties":{"n":{"type":"integer"}}}')
         self.assertEqual(
             self.shown("print(tools['r'])\nprint(tools.list())", [raw]),
-            "await r(*args, **kwargs) -> str\n\nReturns: str, the JSON text of dict\n    All of it.\n    n: int\nr(*args, **kwargs) -> str\n",
+            "await r(**kwargs) -> str\n\nReturns: str, the JSON text of dict\n    All of it.\n    n: int\nr(**kwargs) -> str\n",
         )
 
     def test_types(self):
@@ -150,7 +153,7 @@ class Documentation(Case):
             ({"$ref": "https://example.org/schema"}, None),
         ):
             text = self.shown("print(tools['t'])", [tool("t", gives=json.dumps(schema))])
-            self.assertEqual(text.split("\n")[0], "await t(*args, **kwargs)" + (" -> " + shown if shown else ""))
+            self.assertEqual(text.split("\n")[0], "await t(**kwargs)" + (" -> " + shown if shown else ""))
 
     def test_a_programs_own_names_win(self):
         self.assertEqual(self.shown("print('tools' in vars())\ntools = 5\nprint(tools)", [ADD]), "False\n5\n")

@@ -35,7 +35,7 @@ class Inputs(Case):
         tools = [tool("t", takes='{"properties":{"n":{"type":"integer"}}}'), tool("u")]
         code = "print(x, y, await t(n=x), tools.list())"
         outcome = self.ok(code, tools=tools, inputs={"x": "1", "y": '"a"'}, answer=lambda p, c: reply(p, c, c["arguments"]))
-        self.assertEqual(outcome.out, "1 a {'n': 1} t(n: int = ...)\nu(*args, **kwargs)\n")
+        self.assertEqual(outcome.out, "1 a {'n': 1} t(n: int = ...)\nu(**kwargs)\n")
 
     def test_large_ones(self):
         text = '"' + "x\u00e4" * (8 << 20) + '"'

@@ -19,27 +19,36 @@ class Tools(Case):
             self.assertEqual(outcome.calls, [{"op": "call", "call": 1, "name": "math.add", "arguments": {"a": 1, "b": 2}}])
 
     def test_wrong_ways_to_call(self):
+        plain = tool("plain", takes='{"properties": {"a": {"type": "integer"}}}')
         for call, text in (
             ("add(1, 2, 3)", "add() takes 2 positional arguments but 3 were given"),
             ("add(1, a=2)", "add() got multiple values for argument 'a'"),
-            ("add({1: 2})", "argument names must be str"),
+            ("add({1: 2})", "add() is missing required argument 'b'"),
+            ("plain({1: 2})", "argument names must be str"),
+            ("plain(**{'a': 1, 'b': 2})", "plain() got unexpected argument 'b'; it takes argument 'a'"),
+            ("none(1)", "none() takes 0 positional arguments but 1 were given"),
+            ("none(a=1)", "none() got unexpected argument 'a'; it takes none"),
+            ("add()", "add() is missing required arguments 'a' and 'b'"),
+            ("add(1)", "add() is missing required argument 'b'"),
+            ("add(1, 2, c=3)", "add() got unexpected argument 'c'; it takes arguments 'a' and 'b'"),
+            ("add(1, 2, **{'c': 3, 'd': 4})", "add() got unexpected arguments 'c' and 'd'; it takes"),
             ("add(a={1, 2}, b=2)", "tool math.add: arguments must be JSON: Object of type set is not JSON serializable"),
             ("add(a=object(), b=2)", "Object of type object is not JSON serializable"),
         ):
-            outcome = self.raised("await " + call, "TypeError", tools=[ADD])
+            outcome = self.raised("await " + call, "TypeError", tools=[ADD, plain, tool("none", [])])
             self.assertIn(text, outcome.error["message"])
             self.assertEqual(outcome.calls, [])
             self.assertNotIn("harness", outcome.error["traceback"])
-        for call in ("add(a=float('nan'))", "add(a='\\udc80')", "add(a=x)"):
+        for call in ("add(1, float('nan'))", "add(1, '\\udc80')", "add(1, x)"):
             self.raised("x = []; x.append(x)\nawait " + call, "ValueError", tools=[ADD])
-        self.raised("await add(a='x' * (17 << 20))", "ValueError", tools=[ADD])
+        self.raised("await add(1, 'x' * (17 << 20))", "ValueError", tools=[ADD])
 
     def test_a_lone_dict_is_the_first_argument_or_all_of_them(self):
         import json
 
         def pay(first, required=("order",), **more):
             takes = {"properties": {"order": first, "note": {"type": "string"}}, "required": list(required), **more}
-            return tool("pay", ["order", "note"], takes=json.dumps(takes))
+            return tool("pay", takes=json.dumps(takes), others=more.get("additionalProperties", False))
 
         order = {"type": "object", "properties": {"n": {"type": "integer"}}}
         reference = {"$ref": "#/$defs/Order"}
@@ -53,9 +62,7 @@ class Tools(Case):
             ({}, "{'n': 1}", {}, {"order": {"n": 1}}),
             (order, "{1: 2}", {}, {"order": {"1": 2}}),
             (order, "{'order': {}, 'note': 'x'}", {"required": ["order", "note"]}, {"order": {}, "note": "x"}),
-            (order, "{'n': 1}", {"required": ["order", "note"]}, {"order": {"n": 1}}),
             ({"type": "string"}, "{'order': 'a', 'note': 'x'}", {}, {"order": "a", "note": "x"}),
-            ({"type": "string"}, "{'n': 1}", {}, {"n": 1}),
             ({"enum": ["a", 1]}, "{'order': 'a'}", {}, {"order": "a"}),
             ({"enum": ["a", {"order": 1}]}, "{'x': 1}", {}, {"order": {"x": 1}}),
         ):
@@ -65,6 +72,55 @@ class Tools(Case):
             outcome = self.raised("await pay(%s)" % given, "TypeError", tools=[pay(order, **more)])
             self.assertIn("pay(): the dict can be the argument 'order' or hold all arguments", outcome.error["message"])
             self.assertEqual(outcome.calls, [])
+        for first, required, missing in (({"type": "string"}, ("order",), "order"), (order, ("order", "note"), "note")):
+            outcome = self.raised("await pay({'n': 1})", "TypeError", tools=[pay(first, required)])
+            self.assertIn("pay() is missing required argument %r" % missing, outcome.error["message"])
+
+    def test_calls_bind_as_python_binds_them(self):
+        import json
+        import random
+        from inspect import Parameter, Signature
+
+        kinds = {"positional_only": Parameter.POSITIONAL_ONLY, "positional_or_keyword": Parameter.POSITIONAL_OR_KEYWORD}
+        kinds["keyword_only"] = Parameter.KEYWORD_ONLY
+        for seed in range(20):
+            chosen = random.Random(seed)
+            tools, signatures, calls = [], [], []
+            for place in range(20):
+                # In no alphabetical order, as many of each kind as there happen to be.
+                names = chosen.sample("abcdefgh", chosen.randrange(6))
+                found = sorted(chosen.choice(list(kinds)) for _ in names)
+                found = [kind for wanted in kinds for kind in found if kind == wanted]
+                first_default = chosen.randrange(len(names) + 1)
+                required = [n < first_default if kind != "keyword_only" else chosen.random() < 0.5 for n, kind in enumerate(found)]
+                params = [{"name": n, "kind": k, "required": r} for n, k, r in zip(names, found, required)]
+                others = chosen.random() < 0.2
+                tools.append(tool("t%d" % place, params, takes='{"type": "object"}', others=others))
+                of_python = [Parameter(p["name"], kinds[p["kind"]], default=Parameter.empty if p["required"] else ...) for p in params]
+                of_python += [Parameter("kwargs", Parameter.VAR_KEYWORD)] * others
+                signatures.append(Signature(of_python))
+                for _ in range(30):
+                    given = chosen.sample(names + ["x", "y"], chosen.randrange(len(names) + 1))
+                    calls.append((place, [chosen.randrange(9) for _ in range(chosen.randrange(len(names) + 2))], dict.fromkeys(given, 10)))
+            code = (
+                "import inspect, json\nfound = []\nfor place, args, kwargs in calls:\n    tool = globals()['t%d' % place]\n"
+                "    try: found.append(await tool(*args, **kwargs))\n    except TypeError: found.append(None)\n"
+                "print(json.dumps([found, [str(inspect.signature(globals()['t%d' % n])) for n in range(20)]]))"
+            )
+            echo = lambda process, call: reply(process, call, call["arguments"])
+            outcome = self.ok(code, tools=tools, inputs={"calls": json.dumps(calls)}, answer=echo)
+            found, shown = json.loads(outcome.out)
+            self.assertEqual(shown, [str(signature) for signature in signatures])
+            for (place, args, kwargs), bound in zip(calls, found):
+                try:
+                    wanted = dict(signatures[place].bind(*args, **kwargs).arguments)
+                    wanted.update(wanted.pop("kwargs", {}))
+                    positional_only = {p["name"] for p in tools[place]["parameters"] if p["kind"] == "positional_only"}
+                    # Arguments go by their names: Python would take this one for another than the parameter.
+                    wanted = None if positional_only & kwargs.keys() else wanted
+                except TypeError:
+                    wanted = None
+                self.assertEqual(bound, wanted, (seed, str(signatures[place]), args, kwargs))
 
     def test_a_result_that_python_cannot_read_is_an_error(self):
         import struct
@@ -143,7 +199,7 @@ class Tools(Case):
         def answer(process, call):
             (fail if call["arguments"]["a"] == 1 else reply)(process, call, "e%d" % call["call"])
 
-        code = "import asyncio\nprint(await asyncio.gather(add(0), add(1), add(2), return_exceptions=True))"
+        code = "import asyncio\nprint(await asyncio.gather(add(0, 0), add(1, 0), add(2, 0), return_exceptions=True))"
         outcome = self.ok(code, tools=[ADD], answer=answer)
         self.assertEqual(outcome.out, "['e1', ToolError('e2'), 'e3']\n")
 

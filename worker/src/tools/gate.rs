@@ -37,6 +37,8 @@ pub(crate) enum Error {
     Clash(AliasClash),
     #[error("input_schema of the tool {tool:?}: {why}")]
     Schema { tool: String, why: String },
+    #[error("parameters of the tool {tool:?}: {why}")]
+    Parameters { tool: String, why: parameters::Error },
 }
 
 /// What is wrong with the arguments of a call. The text goes on from the name of the tool.
@@ -137,6 +139,8 @@ impl Gate {
                     Some(Schema::compile(&tree).map_err(|e| bad(e.brief()))?)
                 }
             };
+            let (parameters, others) =
+                parameters::of(spec).map_err(|why| Error::Parameters { tool: spec.name.clone(), why })?;
             let text = |schema: &Option<JsonText>| schema.as_ref().map(|schema| schema.raw().to_owned());
             let timeout = spec.timeout_ms.map(Duration::from_millis);
             tools.insert(spec.name.clone(), Declared { schema, max_calls: spec.max_calls, timeout });
@@ -144,7 +148,8 @@ impl Gate {
                 name: spec.name.clone(),
                 alias: alias(&spec.name),
                 description: spec.description.clone(),
-                params: parameters::names(spec),
+                parameters,
+                others,
                 input_schema: text(&spec.input_schema),
                 output_schema: text(&spec.output_schema),
                 raw: spec.raw,

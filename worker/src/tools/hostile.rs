@@ -144,7 +144,7 @@ fn kept_inputs_are_answered() {
     let gate = gate(json!({"type": "object"})).unwrap();
     for input in hostile::corpus() {
         let schema = JsonText::new(String::from_utf8_lossy(&input).into_owned());
-        parameters::names(&ToolSpec { input_schema: schema.ok(), ..ToolSpec::new("t") });
+        parameters::of(&ToolSpec { input_schema: schema.ok(), ..ToolSpec::new("t") }).unwrap();
         let Ok(text) = String::from_utf8(input) else { continue };
         let Ok(raw) = RawValue::from_string(text) else { continue };
         if let Err(refused) = gate.check("t", raw) {
@@ -213,10 +213,10 @@ proptest! {
     }
 
     #[test]
-    fn names_of_arguments_are_read_from_anything(tool in hostile::message(&[("name", "\"t\""),
-        ("input_schema", r#"{"properties":{"b":{},"a":{}}}"#)])) {
+    fn parameters_are_read_from_anything(tool in hostile::message(&[("name", "\"t\""),
+        ("input_schema", r#"{"properties":{"b":{},"a":{}}}"#), ("parameters", r#"[{"name":"b"}]"#)])) {
         if let Ok(tool) = serde_json::from_str(&tool) {
-            parameters::names(&tool);
+            let _ = parameters::of(&tool);
         }
     }
 }

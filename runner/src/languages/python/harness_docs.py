@@ -1,4 +1,4 @@
-"""What a program can read about its tools: the object `tools`, `help` and signatures.
+"""What a program can read about its tools: the object `tools`, `help` and signatures; and how calls bind to these.
 
 Nothing here is read or made before the program asks: most programs never do, and schemas can be large.
 """
@@ -9,9 +9,10 @@ import re
 import types
 
 from harness_channel import _loads
-from harness_schema import NONE, UNKNOWN, describe_fields, fields, resolve, takes_object, takes_others, type_of, words_of
+from harness_schema import NONE, UNKNOWN, Field, describe_fields, is_nameable, part, resolve, takes_object, type_of, words_of
 
 COMMON = frozenset("a an and by for from in is of on or the to with".split())
+MOST_NAMED = 10  # Names in the text of an error.
 ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 
@@ -50,6 +51,7 @@ class Document:
 
     def __init__(self, spec, schemas, place):
         self._spec, self._schemas, self._place = spec, schemas, place
+        self._parameters, self._others = spec.get("parameters") or (), spec.get("others", False)
         self.name = spec["alias"]
 
     def __repr__(self):
@@ -71,52 +73,101 @@ class Document:
     def output_schema(self):
         return self._schemas.read(self._place + 1)
 
-    def is_first(self, given):
+    @functools.cached_property
+    def _by_place(self):
+        """The names of the parameters that can be given by their place. Python wants those without a default first."""
+        names, optional = [], False
+        for one in self._parameters:
+            required = one.get("required", False)
+            optional = optional or not required
+            if one.get("kind") == "keyword_only" or not is_nameable(one["name"]) or optional and required:
+                break
+            names.append(one["name"])
+        return names
+
+    @functools.cached_property
+    def _by_place_only(self):
+        """How many of these can't be given by their names."""
+        return sum(one.get("kind") == "positional_only" for one in self._parameters[: len(self._by_place)])
+
+    @functools.cached_property
+    def _names(self):
+        """The names of all parameters, and of those that must be given."""
+        return (
+            {one["name"] for one in self._parameters},
+            [one["name"] for one in self._parameters if one.get("required")],
+        )
+
+    def bind(self, args, kwargs):
+        """The arguments of a call by their names, as Python would bind them to `__signature__`; or one dict of all."""
+        if len(args) == 1 and not kwargs and isinstance(args[0], dict) and not self._is_first(args[0]):
+            bound = args[0]
+            bad = [key for key in bound if not isinstance(key, str)]
+            if bad:
+                raise TypeError("tool %s: argument names must be str, not %s" % (self.name, type(bad[0]).__name__))
+        else:
+            places = self._by_place
+            if len(args) > len(places):
+                takes = "%d positional argument%s" % (len(places), "s" * (len(places) != 1))
+                raise TypeError("%s() takes %s but %d were given (or one dict)" % (self.name, takes, len(args)))
+            bound = dict(zip(places, args))
+            for key in kwargs:
+                if key in bound:
+                    raise TypeError("%s() got multiple values for argument %r" % (self.name, key))
+                if key in places[: self._by_place_only]:
+                    raise TypeError("%s() takes %r by its place, not by name" % (self.name, key))
+            bound.update(kwargs)
+        names, required = self._names
+        missing = [name for name in required if name not in bound]
+        if missing:
+            raise TypeError("%s() is missing %s" % (self.name, _listed("required argument", missing)))
+        if not self._others and not names.issuperset(bound):
+            unknown = [name for name in bound if name not in names]
+            known = [one["name"] for one in self._parameters]
+            known = "it takes %s" % _listed("argument", known) if known else "it takes none"
+            raise TypeError("%s() got %s; %s" % (self.name, _listed("unexpected argument", unknown), known))
+        return bound
+
+    def _is_first(self, given):
         """Whether a dict that is given alone is the first argument, and not all arguments by their names.
 
         It is if the first parameter takes a dict, unless only the other reading fits. TypeError if both do.
         """
-        schema = resolve(self.input_schema, self.input_schema)
-        everything = fields(schema, self.input_schema)
-        if not everything or not takes_object(everything[0].schema, self.input_schema):
+        first = self._by_place[0] if self._by_place else None
+        properties = part(resolve(self.input_schema, self.input_schema), "properties", dict)
+        if first is None or not takes_object(properties.get(first, {}), self.input_schema):
             return False
-        first, names = everything[0].name, {field.name for field in everything}
-        required = {field.name for field in everything if field.default is NONE}
-        by_name = required <= given.keys() and (takes_others(schema) or given.keys() <= names)
-        if by_name and required <= {first}:
+        names, required = self._names
+        by_name = given.keys() >= set(required) and (self._others or given.keys() <= names)
+        if by_name and required in ([], [first]):
             raise TypeError(
                 "%s(): the dict can be the argument %r or hold all arguments; name the arguments" % (self.name, first)
             )
         return not by_name
 
-    def _parameters(self):
-        """The parameters that have names; how many of them can be given by place, since Python wants those without a
-        default first; and the name under which others can be given, if there may be any."""
-        schema = resolve(self.input_schema, self.input_schema)
-        if not isinstance(self.input_schema, dict):
-            params = self._spec.get("params") or ()
-            schema = {"properties": dict.fromkeys(params), "required": list(params), "additionalProperties": not params}
-        everything = fields(schema, self.input_schema)
-        named = [field for field in everything if field.is_nameable]
-        optional, by_place = False, 0
-        for field in everything:
-            optional = optional or field.default is not NONE
-            if not field.is_nameable or optional and field.default is NONE:
-                break
-            by_place += 1
-        others = "kwargs" if len(named) < len(everything) or takes_others(schema) else None
+    def _fields(self):
+        """The parameters that a program can name, and the name under which others can be given, if there may be any."""
+        properties = part(resolve(self.input_schema, self.input_schema), "properties", dict)
+        named = [
+            Field(one["name"], properties.get(one["name"], {}), one.get("required"), self.input_schema)
+            for one in self._parameters
+            if is_nameable(one["name"])
+        ]
+        others = "kwargs" if len(named) < len(self._parameters) or self._others else None
         while others in [field.name for field in named]:
             others += "_"
-        return named, by_place, others
+        return named, others
 
     @functools.cached_property
     def signature(self):
-        named, by_place, others = self._parameters()
+        named, others = self._fields()
         params = [str(field) for field in named]
-        if by_place < len(named):
-            params.insert(by_place, "*")
+        if len(self._by_place) < len(named):
+            params.insert(len(self._by_place), "*")
+        if self._by_place_only:
+            params.insert(self._by_place_only, "/")
         if others:
-            params += ["**" + others] if named else ["*args", "**" + others]
+            params.append("**" + others)
         return "%s(%s)%s" % (self.name, ", ".join(params), " -> " + self.returns if self.returns else "")
 
     @functools.cached_property
@@ -131,15 +182,15 @@ class Document:
     def __signature__(self):
         from inspect import Parameter, Signature
 
-        named, by_place, others = self._parameters()
+        named, others = self._fields()
         found = []
         for place, field in enumerate(named):
-            kind = Parameter.POSITIONAL_OR_KEYWORD if place < by_place else Parameter.KEYWORD_ONLY
+            kind = Parameter.POSITIONAL_OR_KEYWORD if place < len(self._by_place) else Parameter.KEYWORD_ONLY
+            kind = Parameter.POSITIONAL_ONLY if place < self._by_place_only else kind
             default = Parameter.empty if field.default is NONE else field.default
             annotation = ANNOTATIONS.get(field.type, Parameter.empty)
             found.append(Parameter(field.name, kind, default=default, annotation=annotation))
         if others:
-            found += [] if named else [Parameter("args", Parameter.VAR_POSITIONAL)]
             found.append(Parameter(others, Parameter.VAR_KEYWORD))
         return Signature(found)
 
@@ -171,6 +222,14 @@ class Document:
         found = [(set(_words(text)), weight) for text, weight in places]
         scores = [sum(weight * _likeness(word, words) for words, weight in found) for word in wanted]
         return sum(score > 0 for score in scores), sum(scores)
+
+
+def _listed(what, names):
+    """Some names of things, such as `arguments 'a' and 'b'`."""
+    names = [repr(name) for name in names]
+    if len(names) > MOST_NAMED:
+        names[MOST_NAMED:] = ["%d more" % (len(names) - MOST_NAMED)]
+    return what + "s" * (len(names) > 1) + " " + " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 def _words(text):

@@ -29,7 +29,7 @@ def resolve(schema, root):
             schema = root
             for key in reference.split("/")[1:]:
                 schema = schema.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(schema, dict) else None
-        elif len(only) == 1 and "type" not in schema:
+        elif len(only) == 1 and "type" not in schema and "properties" not in schema:
             schema = only[0]
     return schema if isinstance(schema, dict) else {}
 
@@ -73,12 +73,12 @@ def _plain(kind, schema, root, depth):
 class Field:
     """One property of an object. Its `default` is `NONE` if it must be given, and `...` if the schema does not tell."""
 
-    def __init__(self, name, schema, owner, root):
+    def __init__(self, name, schema, required, root):
         self.name, self.schema, self.type = name, schema, type_of(schema, root)
         meant = resolve(schema, root)
         self.description = part(schema, "description", str) or part(meant, "description", str)
         self.default = NONE
-        if name not in part(owner, "required", list):
+        if not required:
             self.default = schema["default"] if isinstance(schema, dict) and "default" in schema else meant.get("default", ...)
 
     def __str__(self):
@@ -96,14 +96,16 @@ class Field:
         shown = "..." if self.default is ... else repr(self.default)
         return shown if len(shown) <= LONGEST else "..."
 
-    @property
-    def is_nameable(self):
-        return self.name.isidentifier() and not keyword.iskeyword(self.name)
+
+def is_nameable(name):
+    """Whether a program can write this name."""
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def fields(owner, root):
     """The properties of an object."""
-    return [Field(name, schema, owner, root) for name, schema in part(owner, "properties", dict).items()]
+    required = part(owner, "required", list)
+    return [Field(name, schema, name in required, root) for name, schema in part(owner, "properties", dict).items()]
 
 
 def takes_object(schema, root, depth=DEEPEST):
@@ -121,11 +123,6 @@ def takes_object(schema, root, depth=DEEPEST):
     return "object" in kinds if isinstance(kinds, list) else kinds == "object"
 
 
-def takes_others(schema):
-    """Whether an object may have properties that are not listed: by default only if none are."""
-    return isinstance(schema, dict) and bool(schema.get("additionalProperties", "properties" not in schema))
-
-
 def describe_fields(schema, root, is_result, lines, depth=1):
     """Add lines on the fields of what `schema` describes, or of what that is made of. `is_result`: nobody has to give
     these, so it does not matter which may be missing."""
@@ -135,7 +132,7 @@ def describe_fields(schema, root, is_result, lines, depth=1):
             if lines[-1] != "...":
                 lines.append("...")
             return
-        name = field.name if field.is_nameable else repr(field.name)
+        name = field.name if is_nameable(field.name) else repr(field.name)
         line = indent + name + field.typed
         if not is_result and field.default is not NONE:
             line += " (optional)" if field.default is ... else " (default: %s)" % field.shown_default

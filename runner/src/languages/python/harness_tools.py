@@ -15,26 +15,7 @@ def make_tool(channel, document):
     """The function for the tool of a `harness_docs.Document`: an `async` function, with a blocking one as its `sync`."""
     spec = document._spec
     name, alias = spec["name"], spec["alias"]
-    params, raw = spec.get("params") or (), spec.get("raw")
-
-    def bind(args, kwargs):
-        if not args:
-            return kwargs
-        if len(args) == 1 and not kwargs and isinstance(args[0], dict) and not document.is_first(args[0]):
-            bad = [key for key in args[0] if not isinstance(key, str)]
-            if bad:
-                raise TypeError("tool %s: argument names must be str, not %s" % (alias, type(bad[0]).__name__))
-            return args[0]
-        if len(args) > len(params):
-            raise TypeError(
-                "%s() takes %d positional arguments but %d were given (or one dict)" % (alias, len(params), len(args))
-            )
-        bound = dict(zip(params, args))
-        for key in kwargs:
-            if key in bound:
-                raise TypeError("%s() got multiple values for argument %r" % (alias, key))
-        bound.update(kwargs)
-        return bound
+    bind, raw = document.bind, spec.get("raw")
 
     def unpack(answer):
         ok, value = answer

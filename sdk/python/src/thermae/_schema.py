@@ -13,7 +13,11 @@ import pydantic_core
 
 from thermae.errors import BadTool
 
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_KINDS: dict[Any, str] = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional_only",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional_or_keyword",
+    inspect.Parameter.KEYWORD_ONLY: "keyword_only",
+}
 
 
 @dataclass(frozen=True)
@@ -22,11 +26,13 @@ class Schema:
 
     Attributes:
         arguments: JSON Schema of the arguments.
+        parameters: The parameters as a job declares them. None if only `arguments` tells them.
         result: JSON Schema of the result.
         signature: The signature, for the documentation.
     """
 
     arguments: dict[str, Any]
+    parameters: list[dict[str, Any]] | None
     result: dict[str, Any]
     signature: str
     _positional: tuple[str, ...]
@@ -46,7 +52,7 @@ class Schema:
             BadTool: A hint is unknown, or can't be expressed in JSON Schema.
         """
         if given is not None:
-            return cls(given, {}, "(**arguments)", (), lambda arguments: arguments, _write_anything)
+            return cls(given, None, {}, "(**arguments)", (), lambda arguments: arguments, _write_anything)
         try:
             signature = _signature(function)
             checker = pydantic.TypeAdapter[dict[str, Any]](cast("Any", _by_keyword(signature)))
@@ -60,8 +66,11 @@ class Schema:
             ValueError,
         ) as error:
             raise BadTool(f"the tool {name!r}: {_first_line(error)}") from error
+        if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+            arguments.setdefault("additionalProperties", True)
+        parameters = _parameters(signature, arguments)
         positional = tuple(p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY)
-        return cls(arguments, result, str(signature), positional, checker.validate_python, write)
+        return cls(arguments, parameters, result, str(signature), positional, checker.validate_python, write)
 
     def bind(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call, checked and coerced to the hints: by position, and by name.
@@ -109,12 +118,20 @@ def _by_keyword(signature: inspect.Signature) -> Callable[..., Any]:
     def given(**arguments: Any) -> dict[str, Any]:
         return arguments
 
-    parameters = [
-        p.replace(kind=p.KEYWORD_ONLY) if p.kind in _BY_POSITION else p for p in signature.parameters.values()
-    ]
+    parameters = [p.replace(kind=p.KEYWORD_ONLY) if p.kind in _KINDS else p for p in signature.parameters.values()]
     given.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     given.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
     return given
+
+
+def _parameters(signature: inspect.Signature, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parameters as a job declares them. The schema has them in their order, and an alias as their names."""
+    named = [p for p in signature.parameters.values() if p.kind in _KINDS]
+    required = arguments.get("required", ())
+    return [
+        {"name": name, "kind": _KINDS[parameter.kind], "required": name in required}
+        for parameter, name in zip(named, arguments["properties"], strict=True)
+    ]
 
 
 def _result(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bytes]]:

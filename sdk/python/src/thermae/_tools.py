@@ -141,6 +141,8 @@ class Tool(Generic[P, R]):
     def to_wire(self, protocol: int = 2) -> dict[str, Any]:
         """The tool as a job of this version of the protocol declares it."""
         wire: dict[str, Any] = {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+        if self.schema.parameters is not None:
+            wire["parameters"] = self.schema.parameters
         if self.max_calls is not None:
             wire["max_calls"] = self.max_calls
         if self.raw:

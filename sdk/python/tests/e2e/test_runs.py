@@ -61,14 +61,14 @@ print(await asyncio.gather(later(n=1), later(n=2)))
 for call in (lambda: later(n=3), lambda: get_sales(region=5), lambda: get_sales(nowhere=1)):
     try:
         await call()
-    except ToolError as error:
+    except (ToolError, TypeError) as error:
         print(type(error).__name__, str(error).split(":")[0])
 print(get_sales.__doc__)
 """
     result = box.run(code, check=True)
     first, second, *refused, doc = result.stdout.splitlines()
     assert (first, second) == ("126", "[2, 3]")
-    assert [one.split()[0] for one in refused] == ["ToolError"] * 3
+    assert [one.split()[0] for one in refused] == ["ToolError", "ToolError", "TypeError"]
     assert doc == "Sales rows of one region and quarter."
     assert result.usage.tool_calls == 3
 

@@ -1,5 +1,11 @@
 """Tools of a real fleet, called by the code of its runs."""
 
+import inspect
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
 from fleets import any_fleet
 
 from thermae import Sandbox, tool
@@ -51,3 +57,90 @@ def test_a_lone_dict_is_the_argument_of_a_parameter_that_takes_one() -> None:
     assert result.error is not None
     assert result.error.exception == "TypeError"
     assert "the dict can be the argument 'order' or hold all arguments" in result.error.message
+
+
+def function_of(chosen: random.Random, name: str) -> Callable[..., Any]:
+    """A function with parameters of all kinds, which returns its arguments."""
+    kinds = sorted(chosen.choice("pwk") for _ in range(chosen.randrange(6)))
+    kinds = [kind for wanted in "pwk" for kind in kinds if kind == wanted]  # By place, both ways, by name.
+    first_default = chosen.randrange(len(kinds) + 1)
+    words: list[str] = []
+    for place, (kind, parameter) in enumerate(zip(kinds, chosen.sample("abcdefgh", len(kinds)), strict=True)):
+        if kind == "k" and "k" not in kinds[:place]:
+            words.append("*")
+        has_default = chosen.random() < 0.5 if kind == "k" else place >= first_default
+        hint = chosen.choice(["", ": int", ": int | dict"])
+        words.append(f"{parameter}{hint}" + (f" = {place}" if has_default else ""))
+        if kind == "p" and kinds[place + 1 : place + 2] != ["p"]:
+            words.append("/")
+    if chosen.random() < 0.2:
+        words.append("**more")
+    made: dict[str, Any] = {}
+    exec(f"def {name}({', '.join(words)}):\n    return locals()", made)
+    function: Callable[..., Any] = made[name]
+    return function
+
+
+def bound(function: Callable[..., Any], args: list[int], named: dict[str, int]) -> dict[str, Any] | None:
+    """What Python gives the function. None if it refuses the call."""
+    signature = inspect.signature(function)
+    if any(p.kind is p.POSITIONAL_ONLY and p.name in named for p in signature.parameters.values()):
+        return None  # Python would take it for one of `more`, but arguments go by their names.
+    try:
+        found = signature.bind(*args, **named)
+    except TypeError:
+        return None
+    found.apply_defaults()
+    return dict(found.arguments)
+
+
+def test_calls_bind_as_python_binds_them() -> None:
+    chosen = random.Random(38)
+    functions = {f"t{n}": function_of(chosen, f"t{n}") for n in range(40)}
+    calls: list[tuple[str, list[int], dict[str, int]]] = []
+    for name, function in functions.items():
+        names = [*inspect.signature(function).parameters, "x", "y"]
+        for _ in range(12):
+            named = dict.fromkeys(chosen.sample(names, chosen.randrange(len(names) - 1)), 10)
+            calls.append((name, [chosen.randrange(9) for _ in range(chosen.randrange(len(names)))], named))
+    code = """
+import json
+for name, args, named in calls:
+    try:
+        print(json.dumps(await globals()[name](*args, **named)))
+    except TypeError:
+        print("null")
+"""
+    with Sandbox(tools=list(functions.values()), **any_fleet(1)) as box:
+        result = box.run(code, inputs={"calls": calls})
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    wanted = [bound(functions[name], args, named) for name, args, named in calls]
+    assert result.ok, result.error
+    assert len(wanted) / 5 < wanted.count(None) < len(wanted) * 4 / 5
+    assert found == wanted
+
+
+def test_names_are_pythons_matter_and_values_the_tools() -> None:
+    @tool
+    def double(n: int, *, times: int = 2) -> int:
+        return n * times
+
+    code = """
+calls = [((), {}), ((1, 2), {}), ((1,), {"tiems": 3}), (({"n": 1, "m": 2},), {}), (("x",), {}), ((4,), {"times": 3})]
+for args, named in calls:
+    try:
+        print(await double(*args, **named))
+    except (TypeError, ToolError) as error:
+        print(type(error).__name__, str(error)[:58])
+"""
+    with Sandbox(tools=[double], **any_fleet(1)) as box:
+        result = box.run(code)
+    assert result.stdout.splitlines() == [
+        "TypeError double() is missing required argument 'n'",
+        "TypeError double() takes 1 positional argument but 2 were given (or ",
+        "TypeError double() got unexpected argument 'tiems'; it takes argumen",
+        "TypeError double() got unexpected argument 'm'; it takes arguments '",
+        result.stdout.splitlines()[4],
+        "12",
+    ]
+    assert result.stdout.splitlines()[4].startswith("ToolError tool_arguments")

@@ -155,7 +155,7 @@ def test_an_older_fleet_gets_an_older_job() -> None:
     assert wire(job)["tools"][0]["timeout_ms"] == 3000
     assert wire(job)["tools"][0]["output_schema"] == {"type": "integer"}
     assert "protocol" not in wire(job, protocol=1)
-    assert wire(job, protocol=1)["tools"][0].keys() == {"name", "description", "input_schema"}
+    assert wire(job, protocol=1)["tools"][0].keys() == {"name", "description", "input_schema", "parameters"}
     with pytest.raises(errors.UnsupportedProtocol):
         wire(Job("x", inputs={"a": 1}), protocol=1)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from thermae import Tool, ToolSpec, tool
+from thermae import Tool, ToolSpec, declare_tool, tool
 from thermae._tools import as_tool, tools_by_name
 from thermae.errors import BadTool
 
@@ -70,6 +70,11 @@ def test_name_schema_and_documentation_come_from_the_function() -> None:
                 "limit": {"title": "Limit", "type": "integer", "default": 10},
             },
         },
+        "parameters": [
+            {"name": "region", "kind": "positional_or_keyword", "required": True},
+            {"name": "quarter", "kind": "positional_or_keyword", "required": False},
+            {"name": "limit", "kind": "keyword_only", "required": False},
+        ],
         "output_schema": get_sales.output_schema,
     }
     assert get_sales.description.startswith("Sales rows of one region.\n\nArgs:")
@@ -242,3 +247,25 @@ def strange(x: asyncio.Lock) -> None: ...
 def test_hints_that_cant_be_used_are_told_by_name(function: Any, why: str) -> None:
     with pytest.raises(BadTool, match=f"the tool '{function.__name__}'.*{why}"):
         _ = as_tool(function).schema
+
+
+def test_parameters_have_the_kinds_and_names_that_calls_need() -> None:
+    def pay(
+        to: str, /, amount: Annotated[int, Field(alias="sum")], note: str = "", *, day: int, now: bool = True
+    ) -> None:
+        pass
+
+    def free(a: int, **others: object) -> None:
+        pass
+
+    assert [tuple(one.values()) for one in tool(pay).to_wire()["parameters"]] == [
+        ("to", "positional_only", True),
+        ("sum", "positional_or_keyword", True),
+        ("note", "positional_or_keyword", False),
+        ("day", "keyword_only", True),
+        ("now", "keyword_only", False),
+    ]
+    assert [one["name"] for one in tool(free).to_wire()["parameters"]] == ["a"]
+    assert tool(free).input_schema["additionalProperties"] is True
+    # Only the schema tells them.
+    assert "parameters" not in declare_tool("ask", input_schema={"properties": {"b": {}, "a": {}}}).to_wire()

@@ -17,7 +17,7 @@ for bad in [5000, 'many']:
 /// A job that makes one call, one that its capabilities refuse, and one with bad arguments.
 fn job() -> Job {
     let set = r#"[{"pattern": "transfer", "constraints": [{"path": "amount", "op": "<", "value": 1000}]}]"#;
-    let schema = json!({ "properties": { "amount": { "type": "integer" } } });
+    let schema = json!({ "properties": { "amount": { "type": "integer" }, "pin": {} } });
     let tool = ToolSpec { input_schema: Some((&schema).into()), ..ToolSpec::new("transfer") };
     Job { protocol: 3, tools: vec![tool], capabilities: Some(Capabilities::from_json(set).unwrap()), ..python(CODE) }
 }

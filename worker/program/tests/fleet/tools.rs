@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use thermae_backplane::bus::{Bus, ExchangeKind, ExchangeSpec, Headers, Message, QueueSpec};
-use thermae_schemas::{ErrorCode, Job, JsonText, Status, TenantName, ToolReply, ToolResult, ToolSpec, names};
+use thermae_schemas::{
+    ErrorCode, Job, JobId, JsonText, ParameterKind, Status, TenantName, ToolParameter, ToolReply, ToolResult, ToolSpec,
+    names,
+};
 
 use crate::harness::{Fleet, options, python};
 
@@ -51,11 +54,11 @@ async fn a_call_is_checked_before_it_leaves_and_its_error_is_the_codes() {
     }"#;
     strict.input_schema = Some(JsonText::new(schema.into()).unwrap());
     let code = "
-for arguments in [{'zeta': 'x'}, {'zeta': 1, 'other': 2}]:
+for arguments in [{'zeta': 'x'}, {'alpha': True}, {'zeta': 1, 'other': 2}, {}]:
     try:
         await strict(**arguments)
-    except ToolError as e:
-        print(e)
+    except (ToolError, TypeError) as e:
+        print(type(e).__name__, e)
 print(await strict(1, True))
 try:
     await strict(zeta=2)
@@ -70,10 +73,55 @@ except ToolError as e:
     fleet.answer(&call, ToolReply::Ok(json!(call.arguments))).await;
     let outcome = fleet.outcome(&job).await;
     let lines: Vec<_> = outcome.stdout.lines().collect();
-    assert_eq!(lines.len(), 4, "{outcome:?}");
-    assert!(lines[0].contains("tool_arguments") && lines[1].contains("tool_arguments"), "{lines:?}");
-    assert!(lines[3].contains("tool_call_limit"), "{lines:?}");
+    assert_eq!(lines.len(), 6, "{outcome:?}");
+    assert!(lines[0].starts_with("ToolError tool_arguments"), "{lines:?}");
+    // What Python refuses for any function never comes to the worker.
+    assert_eq!(lines[1], "TypeError strict() is missing required argument 'zeta'");
+    assert_eq!(lines[2], "TypeError strict() got unexpected argument 'other'; it takes arguments 'zeta' and 'alpha'");
+    assert_eq!(lines[3], lines[1]);
+    assert!(lines[5].contains("tool_call_limit"), "{lines:?}");
     assert_eq!(outcome.usage.tool_calls, 1);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_bind_to_the_parameters_that_a_job_declares() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(options()).await;
+    let mut pay = tool("pay");
+    let schema =
+        r#"{"properties": {"note": {"type": "string"}, "to": {}, "amount": {}}, "required": ["to", "amount"]}"#;
+    pay.input_schema = Some(JsonText::new(schema.into()).unwrap());
+    let parameter = |name: &str, kind, required| ToolParameter { name: name.into(), kind, required };
+    pay.parameters = Some(vec![
+        parameter("to", ParameterKind::PositionalOnly, true),
+        parameter("amount", ParameterKind::PositionalOrKeyword, true),
+        parameter("note", ParameterKind::KeywordOnly, false),
+    ]);
+    let code = "
+print(tools)
+for args, kwargs in [(['eve', 5, 'x'], {}), ([5], {'to': 'eve'}), (['eve'], {'note': 'x'}), (['eve', 5], {'note': 'x'})]:
+    try:
+        print(await pay(*args, **kwargs))
+    except TypeError as e:
+        print(e)
+";
+    let mut job = with_tools(code, vec![pay]);
+    fleet.submit(&job).await;
+    let call = fleet.tool_call(&job).await;
+    fleet.answer(&call, ToolReply::Ok(json!(call.arguments))).await;
+    assert_eq!(
+        fleet.outcome(&job).await.stdout,
+        "pay(to, /, amount, *, note: str = ...)\n\
+         pay() takes 2 positional arguments but 3 were given (or one dict)\n\
+         pay() got multiple values for argument 'to'\n\
+         pay() is missing required argument 'amount'\n\
+         {'amount': 5, 'note': 'x', 'to': 'eve'}\n"
+    );
+    // No function has such parameters.
+    job.tools[0].parameters.as_mut().unwrap().reverse();
+    let outcome = fleet.run(&Job { id: JobId::random(), ..job }).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SchemaViolation));
     worker.end().await;
 }
 

@@ -40,7 +40,7 @@ fn a_call_is_checked_before_it_leaves() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     tool.input_schema = Some((&schema).into());
     let (gate, told) = Gate::new(&[tool], Bounds::default()).unwrap();
-    assert_eq!((told[0].params.as_slice(), gate.timeout("t")), (&["n".to_owned()][..], Some(Duration::from_millis(7))));
+    assert_eq!((told[0].parameters[0].name.as_str(), gate.timeout("t")), ("n", Some(Duration::from_millis(7))));
     let code = |r: Result<Box<RawValue>, Refused>| r.unwrap_err().code;
     assert_eq!(code(gate.check("u", raw(&json!({})))), ErrorCode::UnknownTool);
     assert_eq!(code(gate.check("t", raw(&json!([1])))), ErrorCode::ToolArguments);
