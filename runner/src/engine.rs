@@ -181,7 +181,7 @@ impl Engine {
             self.io.over = Some(0);
         }
         while let Some(reaped) = sys::wait(-1, false).step("reap")? {
-            if self.sandboxes.helper_ended(reaped.pid, reaped.status, &mut self.io)? {
+            if self.sandboxes.helper_ended(&reaped, &mut self.io)? {
                 continue;
             }
             match self.sandboxes.of_pid(reaped.pid) {

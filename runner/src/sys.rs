@@ -202,13 +202,21 @@ pub(crate) fn ignore_signal(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Lets the kernel reap this process's children, and sleeps forever.
-pub(crate) fn reap_and_sleep() -> ! {
-    // SAFETY: SIG_IGN installs no code; pause only waits.
+/// Reaps this process's children forever. If the kernel reaped them by itself (with SIGCHLD ignored), their CPU time
+/// would be added to nobody's.
+pub(crate) fn reap_forever() -> ! {
+    // SAFETY: the set is initialised before use, and both pointers are to live locals.
     unsafe {
-        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        let mut signal = 0;
         loop {
-            libc::pause();
+            // Without children there is nothing to wait for but the end of one that comes later.
+            if libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) < 0 {
+                libc::sigwait(&raw const set, &raw mut signal);
+            }
         }
     }
 }

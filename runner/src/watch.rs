@@ -31,16 +31,37 @@ pub(crate) struct Memory {
     pub(crate) shared: u64,
 }
 
-/// User and system time of a sandbox's processes and of the children that these have reaped, in steps of a clock tick.
-/// Only processes of the process sessions (`setsid`) that are `wanted` count.
+/// User and system time of a sandbox's processes, of the children that these have waited for, and of the orphans that
+/// its init has reaped, in steps of a clock tick. Live processes count if their process session (`setsid`) is `wanted`.
+pub(crate) fn cpu_with_orphans(proc_dir: impl AsFd, wanted: impl Fn(i32) -> bool) -> Duration {
+    let mut before = orphans_cpu(&proc_dir);
+    for _ in 0..3 {
+        let live = cpu(&proc_dir, &wanted);
+        let after = orphans_cpu(&proc_dir);
+        if after == before {
+            return live + after;
+        }
+        // An orphan that ended meanwhile may be in both.
+        before = after;
+    }
+    before + cpu(&proc_dir, &wanted)
+}
+
+/// User and system time of the orphans that a sandbox's init has reaped, in steps of a clock tick.
+pub(crate) fn orphans_cpu(proc_dir: impl AsFd) -> Duration {
+    let stat = read(&proc_dir, "1", "stat").unwrap_or_default();
+    Ticks::parse(&stat).map_or(Duration::ZERO, |ticks| ticks.children)
+}
+
+/// User and system time of a sandbox's processes and of the children that these have waited for, in steps of a clock
+/// tick. Only processes of the process sessions (`setsid`) that are `wanted` count.
 pub(crate) fn cpu(proc_dir: impl AsFd, wanted: impl Fn(i32) -> bool) -> Duration {
     let ticks = |name: &String| {
         let stat = read(&proc_dir, name, "stat").ok()?;
-        let (session, ticks) = session_and_ticks(&stat)?;
-        wanted(session).then_some(ticks)
+        let ticks = Ticks::parse(&stat)?;
+        wanted(ticks.session).then_some(ticks.own + ticks.children)
     };
-    let sum: u64 = processes(&proc_dir).iter().filter_map(ticks).sum();
-    Duration::from_millis(sum * 1000 / TICKS)
+    processes(&proc_dir).iter().filter_map(ticks).sum()
 }
 
 /// Number of a sandbox's processes.
@@ -183,30 +204,53 @@ fn nameless(smaps: &str) -> u64 {
     sum
 }
 
-/// Peak resident memory of the process with this `status`, in bytes; 0 when it is gone.
-pub(crate) fn peak_memory(status: &File) -> u64 {
-    kib(&procfs::text_again(status).unwrap_or_default(), "VmHWM:").unwrap_or(0)
+/// Resident memory of one process, in bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resident {
+    /// The most that it had in all.
+    pub(crate) peak: u64,
+    /// Private memory.
+    pub(crate) private: u64,
+    /// Pages of files: libraries, files in the sandbox's storage, memory files.
+    pub(crate) files: u64,
 }
 
-/// CPU time of all children that a live process has waited for, in steps of a clock tick. 0 if the run took less than a
-/// tick (`wall`).
-pub(crate) fn children_cpu(pid: i32, wall: Duration) -> Duration {
-    if wall < TICK {
-        return Duration::ZERO;
+impl Resident {
+    /// That of the process with this `status`; 0 when it is gone.
+    pub(crate) fn read(status: &File) -> Self {
+        let text = procfs::text_again(status).unwrap_or_default();
+        let of = |key| kib(&text, key).unwrap_or(0);
+        Self { peak: of("VmHWM:"), private: of("RssAnon:"), files: of("RssFile:") + of("RssShmem:") }
     }
-    let stat = procfs::text(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let ticks = stat
-        .rsplit_once(')')
-        .map_or(0, |(_, rest)| rest.split_whitespace().skip(13).take(2).filter_map(|f| f.parse::<u64>().ok()).sum());
-    Duration::from_millis(ticks * 1000 / TICKS)
 }
 
-/// Field 6 of `stat`, and the sum of the fields 14 to 17. They are counted after the name, which may hold anything.
-fn session_and_ticks(stat: &str) -> Option<(i32, u64)> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(3);
-    let session = fields.next()?.parse().ok()?;
-    Some((session, fields.skip(7).take(4).filter_map(|f| f.parse::<u64>().ok()).sum()))
+/// User and system time as a process's `stat` shows it, in steps of a clock tick.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    /// Its process session.
+    session: i32,
+    /// Of the process itself.
+    pub(crate) own: Duration,
+    /// Of the children that it has waited for, and of those that these have waited for.
+    pub(crate) children: Duration,
+}
+
+impl Ticks {
+    /// Those of a live process.
+    pub(crate) fn of(pid: i32) -> Self {
+        let stat = procfs::text(format!("/proc/{pid}/stat")).unwrap_or_default();
+        Self::parse(&stat).unwrap_or_default()
+    }
+
+    /// Reads the fields 6 and 14 to 17. They are counted after the name, which may hold anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace().skip(3);
+        let session = fields.next()?.parse().ok()?;
+        let mut times = fields.skip(7).map(|field| field.parse::<u64>().unwrap_or(0));
+        let mut two = || Some(Duration::from_millis((times.next()? + times.next()?) * 1000 / TICKS));
+        Some(Self { session, own: two()?, children: two()? })
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +260,8 @@ mod tests {
     #[test]
     fn stat_is_read_past_an_odd_name() {
         let stat = "7 (a) b (c) R 1 7 8 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 5 6 7";
-        assert_eq!(session_and_ticks(stat), Some((8, 40)));
+        let (own, children) = (Duration::from_millis(330), Duration::from_millis(70));
+        assert_eq!(Ticks::parse(stat), Some(Ticks { session: 8, own, children }));
     }
 
     #[test]

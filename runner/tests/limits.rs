@@ -50,6 +50,91 @@ fn cpu_time_of_a_process_of_any_name_counts() {
     assert_eq!(runner.run(&limited(code, few)).end(), &timed_out);
 }
 
+/// Python: a child that is busy until the parent has seen that it used `BUSY` seconds of CPU time.
+const BUSY: f64 = 0.2;
+
+/// Programs with a busy child, whatever becomes of the child.
+fn busy_children() -> Vec<(&'static str, String)> {
+    let start = format!(
+        "import os, signal, time\ndef work():\n    while time.process_time() < {BUSY}: pass\nr, w = os.pipe()\n"
+    );
+    let child = "p = os.fork()\nif p == 0:\n    work()\n    os.write(w, b'x')\n";
+    let programs = [
+        ("waited for", format!("{child}    os._exit(0)\nos.waitpid(p, 0)\n")),
+        ("alive at the end", format!("{child}    time.sleep(60)\nos.read(r, 1)\n")),
+        ("killed", format!("{child}    time.sleep(60)\nos.read(r, 1)\nos.kill(p, 9)\n")),
+        ("a zombie", format!("{child}    os._exit(0)\nos.waitid(os.P_PID, p, os.WEXITED | os.WNOWAIT)\n")),
+        (
+            "an orphan",
+            format!(
+                "if os.fork() == 0:\n    {}    os._exit(0)\nos.wait()\nos.close(w)\nos.read(r, 1)\nos.read(r, 1)\n",
+                child.replace('\n', "\n    ").trim_end_matches(' ').to_owned() + "        os._exit(0)\n"
+            ),
+        ),
+    ];
+    programs.into_iter().map(|(name, code)| (name, start.clone() + &code)).collect()
+}
+
+fn cpu(outcome: &common::Outcome) -> Duration {
+    Duration::from_micros(outcome.exit.as_ref().expect("an exit").usage.cpu_us)
+}
+
+#[test]
+fn cpu_time_of_children_shows_in_the_usage() {
+    let check = |runner: &mut Runner| {
+        for (name, code) in busy_children() {
+            for end in ["print(1)", "print(1, flush=True)\nos._exit(0)"] {
+                let outcome = runner.python(&format!("{code}{end}"));
+                assert_eq!(outcome.ok(), "1\n", "{name}");
+                assert!(cpu(&outcome) >= Duration::from_secs_f64(BUSY - 0.02), "{name}: {:?}", cpu(&outcome));
+            }
+            // A session's later run does not pay for it.
+            let name = &format!("s-{name}").replace(' ', "-");
+            assert_eq!(runner.run(&common::session(name, &format!("{code}print(1)"))).ok(), "1\n");
+            let later = runner.run(&common::session(name, "time.sleep(0.05)\nprint(2)"));
+            assert_eq!(later.ok(), "2\n");
+            assert!(cpu(&later) < Duration::from_millis(100), "{name}: {:?}", cpu(&later));
+        }
+    };
+    check(&mut Runner::new());
+    if let Some(mut runner) = Runner::ordinary() {
+        check(&mut runner);
+    }
+}
+
+#[test]
+fn cpu_time_that_nobody_waits_for_is_in_the_usage_where_there_is_a_group() {
+    let mut runner = Runner::new();
+    if !runner.ready.warnings.is_empty() {
+        return;
+    }
+    let ignoring = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor _ in range(COUNT):\n    if os.fork() == 0:\n        while time.process_time() < 0.1: pass\n        os._exit(0)\n    try: os.wait()\n    except ChildProcessError: pass\nprint('end')";
+    let outcome = runner.python(&ignoring.replace("COUNT", "6"));
+    assert_eq!(outcome.ok(), "end\n");
+    assert!(cpu(&outcome) >= Duration::from_millis(500), "{:?}", cpu(&outcome));
+    let few = Limits { cpu_ms: 400, ..limits() };
+    let outcome = runner.run(&limited(&ignoring.replace("COUNT", "600"), few));
+    assert_eq!(outcome.end(), &End::TimedOut { limit: "cpu".into(), soft: false });
+    assert!(cpu(&outcome) >= Duration::from_millis(400), "{:?}", cpu(&outcome));
+}
+
+#[test]
+fn a_run_is_said_to_have_used_at_least_what_its_limit_saw() {
+    let mut runner = Runner::new();
+    let few = Limits { cpu_ms: 300, ..limits() };
+    let child = "if os.fork() == 0:\n    while True: pass\n";
+    for code in ["while True: pass".to_owned(), format!("{child}time.sleep(60)"), format!("{child}os.wait()")] {
+        let outcome = runner.run(&limited(&format!("import os, time\n{code}"), few));
+        assert_eq!(outcome.end(), &End::TimedOut { limit: "cpu".into(), soft: false }, "{code}");
+        assert!(cpu(&outcome) >= Duration::from_millis(300), "{code}: {:?}", cpu(&outcome));
+    }
+    // Other limits end a run with what its children have used, too.
+    let short = Limits { wall_ms: 1000, grace_ms: 0, ..limits() };
+    let outcome = runner.run(&limited(&format!("import os, time\n{child}time.sleep(60)"), short));
+    assert_eq!(outcome.end(), &End::TimedOut { limit: "wall".into(), soft: false });
+    assert!(cpu(&outcome) >= Duration::from_millis(100), "{:?}", cpu(&outcome));
+}
+
 #[test]
 fn a_job_gives_way_to_its_runner_and_cant_take_that_back() {
     let mut runner = Runner::new();

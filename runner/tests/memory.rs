@@ -63,12 +63,39 @@ fn memory_files_that_nobody_maps_count_where_there_is_a_group() {
 fn files_count_as_the_disks_and_show_in_the_usage() {
     on_both(|runner| {
         let code = "with open('/tmp/f', 'wb') as f:\n    for _ in range(28): f.write(b'x' * (1 << 20))\ntime.sleep(0.1)\nprint('kept')";
-        let outcome = runner.run(&bounded(code, 40));
+        let outcome = runner.run(&bounded(code, 16));
         assert_eq!(outcome.ok(), "kept\n");
-        assert!(usage(&outcome) > 28 * MIB, "{}", usage(&outcome));
+        assert!(usage(&outcome) < 16 * MIB, "{}", usage(&outcome));
+        let files = |outcome: &Outcome| outcome.exit.as_ref().expect("an exit").usage.files_bytes;
+        assert!((28 * MIB..29 * MIB).contains(&files(&outcome)), "{}", files(&outcome));
+        // The peak counts, and so do files that are gone at the end.
+        let gone = code.replace("print('kept')", "os.unlink('/tmp/f')\nprint('gone')");
+        let outcome = runner.run(&bounded(&gone, 16));
+        assert_eq!(outcome.ok(), "gone\n");
+        assert!(files(&outcome) >= 28 * MIB, "{}", files(&outcome));
         // These files do not count for the next job.
         for _ in 0..3 {
             assert_eq!(runner.run(&bounded("time.sleep(0.08)\nprint(1)", 8)).ok(), "1\n");
+        }
+    });
+}
+
+/// What a run holds is told as the limit counts it: without what its zygote holds, whether it ends by itself or not.
+#[test]
+fn the_usage_is_what_the_limit_is_about() {
+    on_both(|runner| {
+        for end in ["", "\nos._exit(0)", "\ntime.sleep(0.2)", "\ntime.sleep(0.2)\nos._exit(0)"] {
+            let outcome = runner.run(&bounded(&format!("x = bytearray(48 << 20)\nfill(x, len(x)){end}"), 64));
+            outcome.ok();
+            // The kernel counts in batches of pages.
+            assert!((47 * MIB..=64 * MIB).contains(&usage(&outcome)), "{end:?}: {}", usage(&outcome));
+        }
+        // A file that is mapped is one in the storage.
+        let mapped = "with open('/tmp/f', 'wb') as f: f.write(bytes(28 << 20))\nwith open('/tmp/f', 'rb') as f:\n    m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)\n    print(sum(m[at] for at in range(0, 28 << 20, 4096)))\n    time.sleep(WAIT)";
+        for wait in ["0", "0.2"] {
+            let outcome = runner.run(&bounded(&mapped.replace("WAIT", wait), 60));
+            assert_eq!(outcome.ok(), "0\n");
+            assert!(usage(&outcome) <= 60 * MIB, "{}", usage(&outcome));
         }
     });
 }

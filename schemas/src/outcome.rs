@@ -180,10 +180,14 @@ impl Outcome {
 pub struct Usage {
     /// Time from the code's start to its end by the wall clock, in milliseconds.
     pub wall_ms: f64,
-    /// CPU time, in milliseconds.
+    /// CPU time of all processes of the job, in milliseconds, whether somebody has waited for them or not.
     pub cpu_ms: f64,
-    /// Peak memory, in bytes.
+    /// Peak memory of the job's processes and memory files, in bytes. It is counted as the limit counts it: without
+    /// what the interpreter and preloaded modules take from the start, and without files.
     pub memory_bytes: u64,
+    /// Peak size of the files in the sandbox, in bytes. The limit on disk space is about these.
+    #[serde(default)]
+    pub files_bytes: u64,
     /// Size of standard output and standard error together, in bytes.
     pub output_bytes: u64,
     /// Number of tool calls that passed the worker's check.

@@ -57,6 +57,7 @@ pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Tol
         wall_ms: ms(exit.usage.wall_us),
         cpu_ms: ms(exit.usage.cpu_us),
         memory_bytes: exit.usage.memory_bytes,
+        files_bytes: exit.usage.files_bytes,
         output_bytes: exit.usage.output_bytes,
         tool_calls: about.tool_calls,
         paused_ms: exit.usage.paused_ms as f64,

@@ -89,8 +89,12 @@ pub struct Usage {
     pub paused_ms: u64,
     /// User and system CPU time, in microseconds.
     pub cpu_us: u64,
-    /// Peak memory of the whole sandbox, in bytes: its processes, its memory files and the files in its storage.
+    /// Peak memory of the whole sandbox, in bytes, as the limit counts it: what its processes and memory files take
+    /// beyond what every process of that language begins with. Files in its storage don't count.
     pub memory_bytes: u64,
+    /// Peak size of the files in the sandbox's storage, in bytes.
+    #[serde(default)]
+    pub files_bytes: u64,
     /// Bytes of standard output and standard error.
     pub output_bytes: u64,
 }

@@ -1,5 +1,5 @@
-//! Pid 1 of one sandbox. The nursery forks it. It prepares the mounts, enters the sandbox's user namespace and sleeps,
-//! and the kernel reaps its children. It never runs a job's code.
+//! Pid 1 of one sandbox. The nursery forks it. It prepares the mounts, enters the sandbox's user namespace and then
+//! reaps orphans, whose CPU time the kernel adds to its own. It never runs a job's code.
 
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -68,7 +68,7 @@ pub(super) fn run(shape: &Shape, mut nursery: UnixStream) -> ! {
     // The job runs as the same user: without this it could write into our memory through /proc/1/mem.
     sys::set_dumpable(false);
     sys::close_range(0, i32::MAX);
-    sys::reap_and_sleep()
+    sys::reap_forever()
 }
 
 /// Does everything that needs no answer of the nursery. Returns the root directory of the storage.

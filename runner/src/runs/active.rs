@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
+use super::clocks::FIRST_CPU_CHECK;
 use super::memory::MemoryWatch;
 use super::pending::Pending;
 use super::waits::Waits;
@@ -84,7 +85,9 @@ pub(super) struct Active {
     pub(super) interrupted: Option<Instant>,
     pub(super) waits: Waits,
     pub(super) next_cpu_check: Instant,
-    /// The container's CPU time at the first check, which is when the run could first have reached its limit.
+    /// The most CPU time that it was seen to have used.
+    pub(super) cpu: Duration,
+    /// What its container had used at the first look.
     pub(super) container_cpu_before: Option<Duration>,
     /// OOM kills in the container before the run.
     pub(super) oom_before: u64,
@@ -152,7 +155,8 @@ impl Active {
             cause: None,
             interrupted: None,
             waits: Waits::new(&limits, handed),
-            next_cpu_check: handed + Duration::from_millis(limits.cpu_ms),
+            next_cpu_check: handed + FIRST_CPU_CHECK.min(Duration::from_millis(limits.cpu_ms)),
+            cpu: Duration::ZERO,
             container_cpu_before: None,
             oom_before,
             memory: MemoryWatch::new(handed),

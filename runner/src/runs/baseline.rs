@@ -1,35 +1,44 @@
-//! The CPU time that a sandbox's processes had used before its current run. A session's next run must not pay for it.
+//! The CPU time that a sandbox's processes have used, and what they had used before its current run. A session's next run
+//! must not pay for that.
 
 use std::time::{Duration, Instant};
 
 use crate::inner::Handles;
+use crate::sandboxes::Sandbox;
+use crate::sys::Reaped;
 use crate::{sys, watch};
 
-/// CPU time before a run, counted in three ways.
+/// CPU time that a sandbox's processes have used, counted in two ways.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Baseline {
     /// Of the sandbox's main process alone.
     pub(super) own: Duration,
-    /// Of the children that the main process has waited for.
-    pub(super) children: Duration,
-    /// Of all processes in the sandbox, and of the children that these have waited for.
+    /// Of all its processes, dead or alive, but for those that ended and that nobody has waited for.
     pub(super) all: Duration,
 }
 
 impl Baseline {
-    /// The times now. Without `others` (see [`Others`]), only the main process's clock is read: the other two cost
-    /// more than a short run.
+    /// The times now. Without `others` (see [`Others`]), only the main process's clock is read: everything else costs
+    /// more than a short run. `reaped` is the kernel's report on the main process once it has ended.
     ///
-    /// Processes of the process sessions `beside` don't count: they belong to commands.
-    pub(super) fn now(pid: i32, handles: Option<&Handles>, others: bool, beside: &[i32]) -> Self {
-        let own = sys::cpu_time(pid).unwrap_or_default();
+    /// Live processes of the process sessions `beside` don't count: they belong to commands.
+    pub(super) fn now(sandbox: &Sandbox, reaped: Option<&Reaped>, others: bool, beside: &[i32]) -> Self {
+        let own = reaped.map_or_else(|| sys::cpu_time(sandbox.pid).unwrap_or_default(), |reaped| reaped.cpu);
         if !others {
-            return Self { own, children: Duration::ZERO, all: own };
+            return Self { own, all: own };
         }
-        let children = watch::children_cpu(pid, Duration::MAX);
-        let all = handles
-            .map_or(own + children, |handles| watch::cpu(&handles.proc_dir, |session| !beside.contains(&session)));
-        Self { own, children, all }
+        // The main process's clock is exact, and everything else is read in steps of a clock tick.
+        let main = if reaped.is_some() { watch::Ticks::default() } else { watch::Ticks::of(sandbox.pid) };
+        let rest = sandbox.handles.as_ref().map_or(main.children, |handles| {
+            let all = watch::cpu_with_orphans(&handles.proc_dir, |session| !beside.contains(&session));
+            all.saturating_sub(main.own)
+        });
+        Self { own, all: own + rest }
+    }
+
+    /// What was used since then.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self { own: self.own.saturating_sub(before.own), all: self.all.saturating_sub(before.all) }
     }
 }
 
@@ -43,11 +52,14 @@ pub(super) struct Others {
 impl Others {
     /// Looks again before a run that is not the sandbox's first, but at most once in a clock tick: a look costs more
     /// than a short run, and no process can use much in a tick.
-    pub(super) fn look(&mut self, now: Instant, pid: i32, handles: Option<&Handles>) -> bool {
+    pub(super) fn look(&mut self, now: Instant, sandbox: &Sandbox) -> bool {
         let looked = *self.looked.get_or_insert(now);
         if now - looked >= watch::TICK {
-            let live = |handles: &Handles| watch::count(&handles.proc_dir) > 1;
-            self.exist = watch::children_cpu(pid, Duration::MAX) > Duration::ZERO || handles.is_some_and(live);
+            let there = |handles: &Handles| {
+                watch::count(&handles.proc_dir) > 1 || watch::orphans_cpu(&handles.proc_dir) > Duration::ZERO
+            };
+            let waited_for = watch::Ticks::of(sandbox.pid).children > Duration::ZERO;
+            self.exist = waited_for || sandbox.handles.as_ref().is_some_and(there);
             self.looked = Some(now);
         }
         self.exist

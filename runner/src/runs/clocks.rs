@@ -9,7 +9,8 @@ use super::memory::Counted;
 use super::pause::{Change, DEFIED};
 use super::waits::Halt;
 use crate::sandboxes::{HEAD_START, Sandbox};
-use crate::{sys, watch};
+use crate::sys::Reaped;
+use crate::watch;
 
 /// Shortest time between two checks of CPU time, once a run may have used it up.
 const CPU_TICK: Duration = Duration::from_millis(5);
@@ -18,8 +19,12 @@ const CPU_TICK: Duration = Duration::from_millis(5);
 /// anything.
 const STOPPED_TICK: Duration = Duration::from_secs(1);
 
-/// CPU time that the runner and its zygotes may use during a run, such as for imports of the preload list or a spare.
-const BESIDE: Duration = Duration::from_secs(1);
+/// When a run's CPU time is looked at first. Most runs have ended by then.
+pub(super) const FIRST_CPU_CHECK: Duration = Duration::from_millis(25);
+
+/// CPU time of the container during a run that belongs to nobody known and means nothing: the making of spares, and
+/// what clocks differ by.
+const BESIDE: Duration = Duration::from_millis(50);
 
 impl Active {
     /// When a check has something to do next; `None` for a run that was killed already, of which only the end is waited
@@ -79,9 +84,9 @@ impl Active {
         }
         let (wall, session) = (self.wall(), self.session);
         let cpu = || {
-            let (own, all) = used(sandbox, before, &beside());
             // What a session's earlier programs have left goes on while this one waits.
-            if session { own } else { own.max(all) }
+            let used = Baseline::now(sandbox, None, !session, &beside()).since(*before);
+            if session { used.own } else { used.all }
         };
         if !self.waits.wall_is_over(self.handed, wall, !self.calls.is_empty(), now, cpu) {
             return None;
@@ -96,40 +101,61 @@ impl Active {
         None
     }
 
+    /// The CPU time that it has used by `now`, at least as much as was seen before. `reaped` and `before` are as in
+    /// [`Baseline::now`] and [`Baseline::since`], and `beside` and `container` as in [`Active::check_cpu`].
+    pub(super) fn used_cpu(
+        &mut self,
+        now: Instant,
+        sandbox: &Sandbox,
+        reaped: Option<&Reaped>,
+        before: &Baseline,
+        beside: impl Fn() -> Vec<i32>,
+        container: impl Fn() -> Duration,
+    ) -> Baseline {
+        let long = now - self.handed >= watch::TICK;
+        let mut used = Baseline::now(sandbox, reaped, long || reaped.is_some(), &beside()).since(*before);
+        if long {
+            // What ended and was waited for by nobody shows only here. The container's group counts everything else in
+            // the container, too, so a small difference means nothing. (A look at the very beginning would cost more
+            // than it finds: most runs end before this one.)
+            let container = container();
+            let since = container.saturating_sub(*self.container_cpu_before.get_or_insert(container));
+            if since > used.all + BESIDE {
+                used.all = since;
+            }
+        } else {
+            used.all = used.all.min(used.own);
+        }
+        self.cpu = self.cpu.max(used.own).max(used.all);
+        Baseline { own: used.own, all: self.cpu }
+    }
+
     /// Checks its CPU time, if that is due. `before` is what its sandbox had used before it, `beside` is as in
-    /// [`Baseline::now`], and `container` is what the container has used so far, without commands beside programs.
+    /// [`Baseline::now`], and `container` is what everything in the container has used so far but for the runner, its
+    /// zygotes and commands.
     pub(super) fn check_cpu(
         &mut self,
         now: Instant,
         sandbox: &Sandbox,
         before: &Baseline,
         beside: impl Fn() -> Vec<i32>,
-        container: impl FnOnce() -> Duration,
+        container: impl Fn() -> Duration,
     ) -> Option<Cause> {
         if now < self.next_cpu_check {
             return None;
         }
-        let limit = Duration::from_millis(self.limits.cpu_ms);
-        // The clock of the main process is exact; the sum over the sandbox has steps of 10 ms.
-        let (own, all) = used(sandbox, before, &beside());
-        let used = own.max(all);
-        // Neither counts a process that has ended and that nobody waits for. The container's control group does, but it
-        // counts everything else in the container, too. So the group's time has a higher limit, and counts from the
-        // first check on. (An earlier start would cost a read in every run, and most runs end before their first
-        // check.)
-        let container = container();
-        let since = container.saturating_sub(*self.container_cpu_before.get_or_insert(container));
-        let (left, left_of_container) = (limit.saturating_sub(used), (limit + BESIDE).saturating_sub(since));
-        if left.is_zero() || left_of_container.is_zero() {
+        let used = self.used_cpu(now, sandbox, None, before, beside, container).all;
+        let left = Duration::from_millis(self.limits.cpu_ms).saturating_sub(used);
+        if left.is_zero() {
             return Some(Cause::Cpu);
         }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let shortest = if self.waits.halt == Halt::Stopped { STOPPED_TICK } else { CPU_TICK };
-        self.next_cpu_check = now + (left.min(left_of_container) / cores).max(shortest);
+        self.next_cpu_check = now + (left / cores).max(shortest);
         None
     }
 
-    /// Checks its memory, if that is due. `others` is what its zygote and the commands beside it hold before they
+    /// Checks its memory, if that is due. `others` is what its process and the commands beside it hold before they
     /// begin, in bytes; `guests` is whether there are such commands; `collecting` is whether files of an ended run are
     /// being collected.
     pub(super) fn check_memory(
@@ -147,17 +173,10 @@ impl Active {
         if counted.oom_kills() > self.oom_before {
             return Some(Cause::Memory);
         }
-        let over = self.memory.check(now, sandbox, self.limits.memory_bytes + others, counted, collecting);
+        let over = self.memory.check(now, sandbox, self.limits.memory_bytes, others, counted, collecting);
         if self.waits.halt == Halt::Stopped && !guests && sandbox.processes() <= 1 {
             self.memory.next = now + STOPPED_TICK;
         }
         over.then_some(Cause::Memory)
     }
-}
-
-/// CPU time that a run has used: that of its sandbox's main process, and that of all its processes.
-fn used(sandbox: &Sandbox, before: &Baseline, beside: &[i32]) -> (Duration, Duration) {
-    let own = sys::cpu_time(sandbox.pid).unwrap_or_default().saturating_sub(before.own);
-    let all = sandbox.handles.as_ref().map(|h| watch::cpu(&h.proc_dir, |session| !beside.contains(&session)));
-    (own, all.map_or(Duration::ZERO, |all| all.saturating_sub(before.all)))
 }

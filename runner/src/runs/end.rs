@@ -5,41 +5,35 @@ use std::time::{Duration, Instant};
 
 use super::active::{Active, Cause};
 use super::baseline::Baseline;
-use super::memory;
 use crate::frames::{CodeError, End, Exit, Usage};
 use crate::sandboxes::Sandbox;
-use crate::sys::{self, Reaped, Status};
-use crate::watch;
+use crate::sys::{Reaped, Status};
 
 impl Active {
     /// The exit of a run that ended at `now`. `reaped` is the kernel's report on its process; `None` if the process has
-    /// said `done` and still lives. `oom` is whether the kernel killed a process for memory during the run.
+    /// said `done` and still lives. `oom` is whether the kernel killed a process for memory during the run. `cpu` is
+    /// what [`Active::used_cpu`] says at the end.
     pub(super) fn exit(
         &mut self,
         now: Instant,
         reaped: Option<Reaped>,
         oom: bool,
         sandbox: &Sandbox,
-        before: &Baseline,
+        cpu: Baseline,
     ) -> Exit {
         let session_lives = reaped.is_none() && self.session;
         let value = self.done.as_mut().and_then(|done| done.value.take());
         let (end, error) = self.judge(reaped.map(|r| r.status), oom);
-        let cpu = match &reaped {
-            Some(reaped) => reaped.cpu,
-            None => {
-                // 0 for a run of less than a clock tick.
-                let children = watch::children_cpu(sandbox.pid, now - self.handed).max(before.children);
-                sys::cpu_time(sandbox.pid).unwrap_or_default() + children
-            }
-        };
-        let process = reaped.map_or_else(|| sandbox.peak_memory(), |r| r.max_rss);
-        let (wall, cpu) = (now - self.handed, cpu.saturating_sub(before.own + before.children));
+        let wall = now - self.handed;
+        // What a session's earlier programs have left goes on while this one waits.
+        let busy = if self.session { cpu.own } else { cpu.all };
+        self.memory.finish(sandbox, reaped.as_ref());
         let usage = Usage {
             wall_us: micros(wall),
-            paused_ms: u64::try_from(self.waits.paused(now, wall, cpu).as_millis()).unwrap_or(u64::MAX),
-            cpu_us: micros(cpu),
-            memory_bytes: self.memory.peak.max(process + memory::stored(sandbox.handles.as_ref())),
+            paused_ms: u64::try_from(self.waits.paused(now, wall, busy).as_millis()).unwrap_or(u64::MAX),
+            cpu_us: micros(cpu.all),
+            memory_bytes: self.memory.peak,
+            files_bytes: self.memory.files,
             output_bytes: self.output_bytes,
         };
         let began = self.began.unwrap_or(now);

@@ -3,9 +3,10 @@
 //! The kernel's limits on a process count the private memory of that process alone. So the sandbox is measured as a
 //! whole: the private memory of all its processes, and memory files. The container's control group knows the sum of the
 //! memory files, whether a process maps them or not. Without such a group, what the processes show is counted. Files in
-//! the sandbox's storage count against the disk's limit instead.
+//! the sandbox's storage count against the disk's limit instead. What the sandbox's process held before its first run,
+//! because its zygote does, counts neither against the limit nor in the usage.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -13,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::group::MemoryGroup;
 use crate::inner::Handles;
 use crate::sandboxes::Sandbox;
+use crate::sys::Reaped;
 use crate::watch;
 
 /// The memory counters of the container's control group, and what was there before the first run.
@@ -81,8 +83,12 @@ const PART: u32 = 20;
 pub(super) struct MemoryWatch {
     /// When to check next.
     pub(super) next: Instant,
-    /// The most that the sandbox was seen to hold, in bytes.
+    /// The most that the sandbox was seen to hold of what counts against the limit, in bytes.
     pub(super) peak: u64,
+    /// The most that the files in its storage were seen to take, in bytes.
+    pub(super) files: u64,
+    /// Pages of files that the sandbox's process was last seen to have, in bytes.
+    mapped: u64,
     /// Whether the last check found more than the limit.
     over: bool,
 }
@@ -90,32 +96,52 @@ pub(super) struct MemoryWatch {
 impl MemoryWatch {
     /// A watch that begins now.
     pub(super) fn new(now: Instant) -> Self {
-        Self { next: now + TICK, peak: 0, over: false }
+        Self { next: now + TICK, peak: 0, files: 0, mapped: 0, over: false }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
-    /// Checks the sandbox. Returns whether it certainly holds more than the limit. `collecting` is as in
-    /// [`Counted::held`].
+    /// Checks the sandbox. Returns whether it certainly holds more than the limit, beyond what it holds before it
+    /// begins (`before`). `collecting` is as in [`Counted::held`].
     pub(super) fn check(
         &mut self,
         now: Instant,
         sandbox: &Sandbox,
         limit: u64,
+        before: u64,
         counted: &Counted,
         collecting: bool,
     ) -> bool {
-        let held = sandbox.handles.as_ref().map(|handles| counted.held(handles, limit, collecting));
+        let held = sandbox.handles.as_ref().map(|handles| counted.held(handles, limit + before, collecting));
+        self.mapped = sandbox.resident().files;
         self.next = now + TICK.max(now.elapsed() * PART);
         let Some(held) = held else { return false };
-        self.peak = self.peak.max(held.stored + held.charged);
-        let over = held.charged > limit;
+        self.files = self.files.max(held.stored);
+        let charged = held.charged.saturating_sub(before);
+        self.peak = self.peak.max(charged);
+        let over = charged > limit;
         // If the excess may belong to another sandbox, two checks in a row must find it: the control group may still
         // count what the last sandbox held.
         let again = std::mem::replace(&mut self.over, over);
         over && (again || held.sure)
+    }
+
+    /// Takes note of the private memory that the sandbox's process held at most, and of its files, at the end of a run.
+    /// `reaped` is the kernel's report on the process, once it has ended.
+    pub(super) fn finish(&mut self, sandbox: &Sandbox, reaped: Option<&Reaped>) {
+        let (peak, mapped) = match reaped {
+            Some(reaped) => (reaped.max_rss, self.mapped.max(sandbox.inherited.files)),
+            None => {
+                let now = sandbox.resident();
+                (now.peak, now.files)
+            }
+        };
+        // It has written to some page at least, if only to a copy of one that its zygote has, too.
+        self.peak = self.peak.max(peak.saturating_sub(mapped + sandbox.inherited.private)).max(watch::PAGE);
+        let stored = sandbox.handles.as_ref().map_or(0, |handles| watch::stored(&handles.storage));
+        self.files = self.files.max(stored);
     }
 }
 
@@ -127,9 +153,4 @@ struct MemoryUse {
     charged: u64,
     /// Whether `charged` certainly belongs to this sandbox.
     sure: bool,
-}
-
-/// Bytes in a sandbox's storage at the end of a run; 0 without a sandbox.
-pub(super) fn stored(handles: Option<&Handles>) -> u64 {
-    handles.map_or(0, |h| watch::stored(h.storage.as_fd()))
 }

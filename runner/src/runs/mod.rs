@@ -17,7 +17,7 @@ mod waits;
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
@@ -125,25 +125,22 @@ impl Runs {
         let collecting = self.collections.any();
         let (zygotes, guests) = (&sandboxes.zygotes, &self.guests);
         let Occupants { by_sandbox, counted, .. } = &mut self.occupants;
-        let data = |flavor| zygotes.info(flavor).map_or(0, |info| info.data);
+        let native = zygotes.native().and_then(|flavor| zygotes.info(flavor)).map_or(0, |info| info.data);
+        let container = || container_cpu(self.cpu.as_ref(), guests, sandboxes);
         for (id, occupant) in by_sandbox {
             let Some(sandbox) = sandboxes.get(*id) else { continue };
             // What the sandbox's processes hold from the start, because their zygotes do.
             let beside = guests.in_sandbox(*id).count() as u64;
-            let held = data(sandbox.flavor) + beside * zygotes.native().map_or(0, data);
+            let held = sandbox.inherited.private + beside * native;
             let Some(run) = &mut occupant.run else {
-                let limit = self.setup.ceiling.memory_bytes + held;
+                let limit = self.setup.ceiling.memory_bytes;
                 if let Some(watch) = occupant.memory.as_mut().filter(|watch| watch.is_due(now))
-                    && watch.check(now, sandbox, limit, counted, collecting)
+                    && watch.check(now, sandbox, limit, held, counted, collecting)
                 {
                     occupant.out_of_memory = true;
                     sandbox.kill();
                 }
                 continue;
-            };
-            let container = || {
-                let all = self.cpu.as_ref().and_then(CpuCounter::read).unwrap_or_default();
-                all.saturating_sub(guests.cpu(sandboxes))
             };
             let (group, before, sessions) =
                 (zygotes.interrupts_group(sandbox.flavor), &occupant.cpu_before, || guests.sessions(*id));
@@ -155,6 +152,7 @@ impl Runs {
             if let Some(cause) = cause {
                 occupant.out_of_memory = cause == Cause::Memory;
                 run.cause.get_or_insert(cause);
+                run.used_cpu(now, sandbox, None, before, sessions, container);
                 sandbox.kill();
             }
         }
@@ -234,15 +232,20 @@ impl Runs {
 
     /// Kills the run in that sandbox. Its exit follows when the kernel reports that its process is gone.
     fn kill_run(&mut self, id: u32, cause: Cause, sandboxes: &Sandboxes) {
-        if let Some(run) = self.run_mut(id) {
+        let Self { occupants, guests, cpu, .. } = self;
+        let Some(sandbox) = sandboxes.get(id) else { return };
+        if let Some(occupant) = occupants.by_sandbox.get_mut(&id)
+            && let Some(run) = &mut occupant.run
+        {
             run.cause.get_or_insert(cause);
             if run.cause == Some(Cause::Output) {
                 run.outputs.iter_mut().for_each(|o| o.pipe = None);
             }
+            let container = || container_cpu(cpu.as_ref(), guests, sandboxes);
+            let beside = || guests.sessions(id);
+            run.used_cpu(Instant::now(), sandbox, None, &occupant.cpu_before, beside, container);
         }
-        if let Some(sandbox) = sandboxes.get(id) {
-            sandbox.kill();
-        }
+        sandbox.kill();
     }
 
     /// Moves what a run has written to that output (0 for standard output) to the worker.
@@ -353,7 +356,11 @@ impl Runs {
         run.drain(&mut io.link, &mut io.chunk);
         sandbox.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
         let oom = self.occupants.counted.oom_kills() > run.oom_before;
-        let exit = run.exit(now, reaped, oom, sandbox, &occupant.cpu_before);
+        let Some(sandbox) = sandboxes.get(id) else { return };
+        let container = || container_cpu(self.cpu.as_ref(), &self.guests, sandboxes);
+        let beside = || self.guests.sessions(id);
+        let cpu = run.used_cpu(now, sandbox, reaped.as_ref(), &occupant.cpu_before, beside, container);
+        let exit = run.exit(now, reaped, oom, sandbox, cpu);
         let ended = Ended { id, number, session, exit };
         if let Some(exit) = self.collections.begin(ended, &mut occupant.seen, sandboxes, io) {
             io.tell_exit(number, &exit);
@@ -390,4 +397,10 @@ impl Runs {
         }
         sandboxes.sweep();
     }
+}
+
+/// The CPU time of everything in the container so far but for the runner, its zygotes and commands.
+fn container_cpu(all: Option<&CpuCounter>, guests: &Guests, sandboxes: &Sandboxes) -> Duration {
+    let all = all.and_then(CpuCounter::read).unwrap_or_default();
+    all.saturating_sub(sandboxes.helpers_cpu() + guests.cpu(sandboxes))
 }

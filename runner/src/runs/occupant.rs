@@ -56,8 +56,8 @@ impl Occupant {
     ///
     /// `beside` is as in [`Baseline::now`].
     pub(super) fn begin(&mut self, run: Active, sandbox: &Sandbox, beside: &[i32]) -> &mut Active {
-        let others = self.others.look(run.handed, sandbox.pid, sandbox.handles.as_ref());
-        self.cpu_before = Baseline::now(sandbox.pid, sandbox.handles.as_ref(), others, beside);
+        let others = self.others.look(run.handed, sandbox);
+        self.cpu_before = Baseline::now(sandbox, None, others, beside);
         self.run.insert(run)
     }
 }

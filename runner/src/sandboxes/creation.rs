@@ -200,6 +200,7 @@ impl Sandboxes {
             && sandbox.stage == Stage::Joining
         {
             sandbox.stage = Stage::Spare;
+            sandbox.inherited = sandbox.resident();
             self.failures = 0;
         }
     }

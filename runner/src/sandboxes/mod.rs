@@ -13,7 +13,7 @@ mod sandbox;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 
@@ -28,7 +28,7 @@ use crate::inner::Wall;
 use crate::io::{Io, Token};
 use crate::languages::{Flavor, ZygoteInfo, Zygotes};
 use crate::seccomp::Programs;
-use crate::sys::{self, Status};
+use crate::sys::{self, Reaped};
 use creation::STEP_TIMEOUT;
 use sandbox::Dying;
 
@@ -42,6 +42,8 @@ pub(crate) struct Sandboxes {
     next_id: u32,
     /// Sandboxes that were killed and may not be dead yet, by their numbers.
     dying: BTreeMap<u32, Dying>,
+    /// CPU time of zygotes that have ended.
+    helpers_before: Duration,
     /// How many sandboxes in a row could not be made.
     failures: u32,
     /// After a failure, no sandbox is made before this time.
@@ -67,6 +69,7 @@ impl Sandboxes {
             by_id: BTreeMap::new(),
             next_id: 1,
             dying: BTreeMap::new(),
+            helpers_before: Duration::ZERO,
             failures: 0,
             retry_at: None,
             hopeless: None,
@@ -122,17 +125,25 @@ impl Sandboxes {
     ///
     /// # Errors
     /// If the runner can't go on without it.
-    pub(crate) fn helper_ended(&mut self, pid: i32, status: Status, io: &mut Io) -> Result<bool> {
-        if self.wall.as_ref().is_some_and(|w| w.pid == pid) {
-            return Err(Error::Protocol(format!("the nursery ended: {status:?}")));
+    pub(crate) fn helper_ended(&mut self, ended: &Reaped, io: &mut Io) -> Result<bool> {
+        if self.wall.as_ref().is_some_and(|w| w.pid == ended.pid) {
+            return Err(Error::Protocol(format!("the nursery ended: {:?}", ended.status)));
         }
-        let Some(flavor) = self.zygotes.of_pid(pid) else { return Ok(false) };
-        if self.zygotes.died(flavor, status, io)? {
+        let Some(flavor) = self.zygotes.of_pid(ended.pid) else { return Ok(false) };
+        self.helpers_before += ended.cpu;
+        if self.zygotes.died(flavor, ended.status, io)? {
             let forking = |sandbox: &Sandbox| sandbox.flavor == flavor && sandbox.stage == Stage::Forking;
             let orphans: Vec<u32> = self.by_id.iter().filter(|(_, s)| forking(s)).map(|(id, _)| *id).collect();
             orphans.into_iter().for_each(|id| self.failed(id, "its zygote ended", io));
         }
         Ok(true)
+    }
+
+    /// CPU time of the runner, the nursery and all zygotes so far.
+    pub(crate) fn helpers_cpu(&self) -> Duration {
+        let own = [std::process::id() as i32].into_iter();
+        let live = own.chain(self.wall.as_ref().map(|wall| wall.pid)).chain(self.zygotes.iter().map(|z| z.pid));
+        self.helpers_before + live.filter_map(sys::cpu_time).sum::<Duration>()
     }
 
     /// When [`Sandboxes::check`] or [`Sandboxes::replenish`] has something to do next.

@@ -10,7 +10,7 @@ use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use crate::channel::Channel;
 use crate::inner::Handles;
 use crate::languages::Flavor;
-use crate::watch;
+use crate::watch::{self, Resident};
 
 /// The stages of a sandbox's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(crate) struct Sandbox {
     /// The `status` of its process in `/proc`, once it was read. To open it anew takes half as long again as to read
     /// it, and a session's program is asked after each of its runs.
     status: OnceCell<File>,
+    /// What its process held before its first run, because its zygote does.
+    pub(crate) inherited: Resident,
     /// Whether the runner has killed everything in it.
     killed: Cell<bool>,
 }
@@ -84,6 +86,7 @@ impl Sandbox {
             pid: 0,
             pidfd: None,
             status: OnceCell::new(),
+            inherited: Resident::default(),
             killed: Cell::new(false),
         }
     }
@@ -139,14 +142,14 @@ impl Sandbox {
         self.handles.as_ref().map_or(0, |handles| watch::count(&handles.proc_dir))
     }
 
-    /// Peak resident memory of its process, in bytes; 0 when the process is gone.
-    pub(crate) fn peak_memory(&self) -> u64 {
+    /// Resident memory of its process; 0 when the process is gone.
+    pub(crate) fn resident(&self) -> Resident {
         if self.status.get().is_none()
             && let Ok(status) = File::open(format!("/proc/{}/status", self.pid))
         {
             let _ = self.status.set(status);
         }
-        self.status.get().map_or(0, watch::peak_memory)
+        self.status.get().map(Resident::read).unwrap_or_default()
     }
 
     /// Stops its process. [`Sandbox::has_stopped`] tells when the kernel has done so.

@@ -161,6 +161,7 @@ impl Guest {
                 paused_ms: 0,
                 cpu_us: micros(cpu),
                 memory_bytes: self.ended.map_or(0, |(reaped, _)| reaped.max_rss),
+                files_bytes: 0,
                 output_bytes: self.outputs.sent,
             },
             phases: BTreeMap::from([
