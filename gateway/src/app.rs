@@ -16,6 +16,7 @@ use tracing::Instrument;
 
 use crate::call::single;
 use crate::check::Check;
+use crate::hold::{Holder, REQUEST};
 use crate::identity::{self, Caller};
 use crate::op::{self, Access, Op};
 use crate::problem::Problem;
@@ -88,10 +89,11 @@ async fn answer(op: Op, shared: Arc<Shared>, request: Request) -> Response {
             return routes::of_no_tenant(op, &shared);
         };
         let service = Arc::new(shared.tenants.service(&caller.tenant).await?);
+        let held = Holder::new(shared.clone(), Some(service.clone())).hold(REQUEST + op.takes())?;
         let check = Check::of(&shared, &caller);
         let answer = check.during(routes::answer(op, shared.clone(), caller, service.clone(), request)).await?;
         // A body that is streamed counts until its end.
-        Ok(answer.map(|body| routes::holding(body, check, (permit, service))))
+        Ok(answer.map(|body| routes::holding(body, check, (permit, service, held))))
     };
     let answered = std::panic::AssertUnwindSafe(answered).catch_unwind().await;
     let mut answer = match answered {

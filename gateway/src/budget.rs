@@ -1,9 +1,17 @@
 //! How many bytes the gateway holds for all callers together, so that no number of them can fill its memory.
+//!
+//! Whatever a caller can make the gateway keep counts from the first byte that is read to the last one that is written:
+//! connections, requests, bodies and what is made of them, runs, and answers until the caller has them. What has no
+//! length counts with an upper bound of what it takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prometheus::IntGauge;
+use bytes::Bytes;
+use prometheus::{IntCounter, IntGauge};
+
+use crate::Metrics;
+use crate::problem::Problem;
 
 /// A number of bytes that may be held. Cheap to clone.
 #[derive(Clone)]
@@ -17,8 +25,8 @@ struct Inner {
 
 /// What a budget is a part of.
 enum Whole {
-    /// Nothing: it is the whole one, and the gauge shows it.
-    Gauge(IntGauge),
+    /// Nothing: it is the whole one, and these show it and what was refused.
+    Shown(IntGauge, IntCounter),
     /// Another one, from which its bytes come, too.
     Of(Budget),
 }
@@ -30,9 +38,10 @@ pub(crate) struct Held {
 }
 
 impl Budget {
-    /// A budget that this gauge shows.
-    pub(crate) fn new(most: usize, shown: IntGauge) -> Self {
-        Self(Arc::new(Inner { most, used: AtomicUsize::new(0), whole: Whole::Gauge(shown) }))
+    /// A budget that the metrics show.
+    pub(crate) fn new(most: usize, metrics: &Metrics) -> Self {
+        let whole = Whole::Shown(metrics.held.clone(), metrics.refused.with_label_values(&["bytes"]));
+        Self(Arc::new(Inner { most, used: AtomicUsize::new(0), whole }))
     }
 
     /// A part of the budget that may hold this much of it. Parts may add up to more than the whole.
@@ -61,7 +70,18 @@ impl Budget {
         }
         match &self.0.whole {
             Whole::Of(whole) => whole.change(before, now),
-            Whole::Gauge(gauge) => gauge.add(now as i64 - before as i64),
+            Whole::Shown(held, _) => held.add(now as i64 - before as i64),
+        }
+    }
+
+    /// Why no more may be held. It is counted.
+    pub(crate) fn full(&self) -> Problem {
+        match &self.0.whole {
+            Whole::Of(whole) => whole.full(),
+            Whole::Shown(_, refused) => {
+                refused.inc();
+                Problem::new("gateway_full", "the gateway holds as many bytes as it may")
+            }
         }
     }
 }
@@ -89,6 +109,49 @@ impl Held {
         }
         fits
     }
+
+    /// As [`Held::grow`]: the problem is that they are not within the budget.
+    pub(crate) fn take(&mut self, more: usize) -> Result<(), Problem> {
+        if self.grow(more) { Ok(()) } else { Err(self.budget.full()) }
+    }
+
+    /// Adds bytes to others, which may become this many. Their memory is held before it is taken, by this or by what
+    /// `grow` does.
+    pub(crate) fn add<E>(
+        &mut self,
+        to: &mut Vec<u8>,
+        more: &[u8],
+        most: usize,
+        grow: impl FnOnce(&mut Self, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (length, room) = (to.len() + more.len(), to.capacity());
+        if length > room {
+            let wanted = length.max((room * 2).min(most)).max(512);
+            grow(self, wanted - room)?;
+            to.reserve_exact(wanted - to.len());
+        }
+        to.extend_from_slice(more);
+        Ok(())
+    }
+
+    /// The memory of these bytes, which is held until the last of those who have it drops it, whoever that is: HTTP
+    /// keeps what it could not write yet.
+    pub(crate) fn carry(mut self, mut bytes: Vec<u8>) -> Bytes {
+        bytes.shrink_to_fit();
+        self.set(bytes.len());
+        Bytes::from_owner(Carried { bytes, _held: self })
+    }
+}
+
+struct Carried {
+    bytes: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Carried {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Drop for Held {
@@ -102,8 +165,22 @@ mod tests {
     use super::*;
 
     fn budget(most: usize) -> (Budget, IntGauge) {
-        let shown = IntGauge::new("held", "held").unwrap();
-        (Budget::new(most, shown.clone()), shown)
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        (Budget::new(most, &metrics), metrics.held)
+    }
+
+    #[test]
+    fn what_is_carried_is_held_until_the_last_part_of_it_is_gone() {
+        let (budget, shown) = budget(10);
+        let mut held = budget.hold();
+        held.take(8).unwrap();
+        assert_eq!(held.take(3).unwrap_err().code, "gateway_full");
+        let mut bytes = held.carry(vec![7; 8]);
+        let last = bytes.split_off(7);
+        drop(bytes);
+        assert_eq!((shown.get(), &last[..]), (8, &[7][..]));
+        drop(last);
+        assert_eq!(shown.get(), 0);
     }
 
     #[test]

@@ -7,15 +7,18 @@ use std::time::Duration;
 use axum::body::BodyDataStream;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderName, header};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::StreamExt;
+use thermae_schemas::json::{MOST_IN_A_JOB, measure};
 use thermae_service::units::Millis;
 use tokio::time::Instant;
 
 use crate::budget::Held;
+use crate::hold::Holder;
 use crate::identity::Caller;
 use crate::problem::Problem;
 use crate::server::Shared;
+use crate::service::job::PER_VALUE;
 use crate::tenants::Lease;
 
 /// A request.
@@ -24,6 +27,7 @@ pub(crate) struct Call {
     pub(crate) caller: Caller,
     /// The service of the caller's tenant.
     pub(crate) service: Arc<Lease>,
+    pub(crate) holder: Holder,
     pub(crate) headers: HeaderMap,
     path: Vec<(String, String)>,
     query: BTreeMap<String, String>,
@@ -59,7 +63,8 @@ impl Call {
         }
         let patience = Patience::new(shared.options.body_grace, shared.options.body_rate);
         let (headers, body) = (parts.headers, Mutex::new(body.into_data_stream()));
-        Ok(Self { shared, caller, service, headers, path, query, body, patience })
+        let holder = Holder::new(shared.clone(), Some(service.clone()));
+        Ok(Self { shared, caller, service, holder, headers, path, query, body, patience })
     }
 
     /// A parameter of the path, without percent-encoding.
@@ -130,19 +135,25 @@ impl Call {
         if said.is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let (mut body, mut held) = (BytesMut::new(), self.service.hold());
+        let holder = self.holder.clone();
+        let (mut body, mut held) = (Vec::new(), holder.hold(0)?);
         while let Some(piece) = self.piece().await? {
             if body.len() + piece.len() > most {
                 return Err(too_large());
             }
-            self.shared.tenants.make_room(&self.service, piece.len());
-            if !held.grow(piece.len()) {
-                self.shared.metrics.refused.with_label_values(&["bytes"]).inc();
-                return Err(Problem::new("gateway_full", "the gateway holds as many bytes as it may"));
-            }
-            body.extend_from_slice(&piece);
+            // What was said is what comes, as a rule. A caller who lies takes no memory by that.
+            held.add(&mut body, &piece, said.unwrap_or(most), |held, more| holder.grow(held, more))?;
         }
-        Ok((body.freeze(), held))
+        Ok((body.into(), held))
+    }
+
+    /// As [`Call::json`], for a value whose readers take no more than a job may have. What is made of it is held, too.
+    pub(crate) async fn value(&mut self) -> Result<(Bytes, Held), Problem> {
+        let (text, mut held) = self.json().await?;
+        // What can't be measured is refused by its reader, which says why.
+        let values = measure(&text, MOST_IN_A_JOB).map_or(0, |measure| measure.values);
+        self.holder.grow(&mut held, text.len() + values * PER_VALUE)?;
+        Ok((text, held))
     }
 
     /// The next piece of the body; `None` after the last one.

@@ -101,8 +101,8 @@ pub struct Own {
     pub max_requests: usize,
     /// Most runs under way at once, at least 1. Further ones are refused (`too_many_runs`).
     pub max_runs: usize,
-    /// Most bytes that are held for all callers: bodies, jobs under way, events and outcomes. Beyond that, runs that
-    /// have ended are forgotten early, and then requests are refused (`gateway_full`).
+    /// Most bytes that are held for all callers, from the first byte of a request to the last one of its answer.
+    /// Beyond that, runs that have ended are forgotten early, and then requests are refused (`gateway_full`).
     pub max_bytes: ByteSize,
     /// How long a caller may take to send the headers of a request. A connection without a request is closed after it.
     pub header_timeout: Millis,

@@ -25,6 +25,7 @@ mod check;
 mod config;
 mod connect;
 mod fleets;
+mod hold;
 #[cfg(test)]
 mod hostile;
 mod identity;

@@ -92,7 +92,11 @@ impl Metrics {
             followers: gauge("followers", "Streams of events that are followed")?,
             sdks: gauge("sdks", "SDKs that are connected")?,
             runs,
-            held: gauge("held_bytes", "Bytes that are held for callers: bodies, jobs under way, events and outcomes")?,
+            held: gauge(
+                "held_bytes",
+                "Bytes that are held for callers: connections, requests, bodies, runs with their events and outcomes, \
+                 and answers until they are sent",
+            )?,
             refused: counters("refused_total", "Requests that were refused, by what refused them", &["reason"])?,
             dropped,
         };

@@ -1,7 +1,7 @@
 //! The table of all operations. The router and the OpenAPI document are both made from it.
 
 use axum::routing::MethodFilter;
-use thermae_schemas::Scope;
+use thermae_schemas::{Request, Scope};
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -197,6 +197,16 @@ impl Op {
             Self::Alive => on("get", "/healthz", "alive", Access::Everybody, "Whether the process runs."),
             Self::Ready => on("get", "/readyz", "ready", Access::Everybody, "Whether the gateway takes jobs."),
             Self::Metrics => on("get", "/metrics", "metrics", Access::Operator, "Metrics in Prometheus's text format."),
+        }
+    }
+
+    /// Bytes that it can take for what comes of the fleet and goes on, besides what any request takes.
+    pub(crate) fn takes(self) -> usize {
+        match self {
+            // A run that has ended is told with its outcome.
+            Self::RunInfo | Self::TakeOver => 2 << 20,
+            Self::Exec | Self::ReadFile | Self::WriteFile | Self::SendUpload | Self::Artifact => 3 * Request::CHUNK,
+            _ => 0,
         }
     }
 

@@ -25,8 +25,9 @@ pub struct Options {
     pub sdk_requests: usize,
     /// Runs under way at once, other than those of SDKs. Further ones are refused (`too_many_runs`).
     pub runs: usize,
-    /// Bytes that are held for all callers together: request bodies, jobs under way, events and outcomes. One SDK's
-    /// connection may hold a quarter of them, and as much of a message that is not whole.
+    /// Bytes that are held for all callers together, from the first byte of a request to the last one of its answer.
+    /// One SDK's connection may hold a quarter of them, and as much of a message that is not whole; connections without
+    /// a request may hold a quarter of them together.
     pub held_bytes: usize,
     /// Tenants whose fleet is connected at once. If there are more, one that has no request and no run is closed, or
     /// the request is refused (`too_many_tenants`).

@@ -5,14 +5,25 @@
 //! no room, the new one gets a place in a small room of its own, where only health is told.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 
 use prometheus::IntGauge;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
+
+use crate::budget::Held;
+use crate::server::{HEADER_BYTES, Shared};
 
 /// Most connections that are told health, and nothing else.
 const FOR_HEALTH: usize = 64;
+
+/// What a connection takes besides the bytes that it has sent.
+const CONNECTION: usize = 16 << 10;
 
 /// Room for connections. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +32,8 @@ pub(crate) struct Room(Arc<Inner>);
 struct Inner {
     most: usize,
     most_of_peer: usize,
+    /// Most bytes that connections without a request may hold.
+    most_idle: usize,
     table: Mutex<Table>,
     shown: IntGauge,
 }
@@ -36,11 +49,12 @@ struct Table {
     last: u64,
 }
 
-/// Places, and those of them that are without a request, since which moment.
+/// Places, and those of them that are without a request: since which moment, and what they hold.
 #[derive(Default)]
 struct Idle {
     taken: usize,
     since: BTreeSet<(u64, u64)>,
+    bytes: usize,
 }
 
 struct Place {
@@ -52,6 +66,8 @@ struct Place {
     requests: usize,
     /// Since when it has no request.
     since: u64,
+    /// What it holds.
+    bytes: usize,
 }
 
 /// The place of a connection. It is free again once this and its requests are dropped, or once it gives way.
@@ -70,6 +86,16 @@ pub(crate) struct UnderWay {
     pub(crate) for_health: bool,
 }
 
+/// A connection whose bytes count. HTTP keeps at most [`HEADER_BYTES`] of them at once, and often keeps the memory after
+/// that, so they count until the end of the connection.
+pub(crate) struct Counted {
+    stream: TcpStream,
+    room: Room,
+    number: u64,
+    shared: Arc<Shared>,
+    held: Held,
+}
+
 /// Who a peer is: its address, or the network that one customer of a provider gets.
 fn one(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
@@ -79,8 +105,8 @@ fn one(peer: IpAddr) -> IpAddr {
 }
 
 impl Room {
-    pub(crate) fn new(most: usize, most_of_peer: usize, shown: IntGauge) -> Self {
-        Self(Arc::new(Inner { most, most_of_peer, table: Mutex::default(), shown }))
+    pub(crate) fn new(most: usize, most_of_peer: usize, most_idle: usize, shown: IntGauge) -> Self {
+        Self(Arc::new(Inner { most, most_of_peer, most_idle, table: Mutex::default(), shown }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -107,13 +133,32 @@ impl Room {
             }
         }
         let (number, gives_way) = (table.next(), CancellationToken::new());
-        let (holders, requests, since) = (1, 0, 0);
-        let place = Place { peer, for_health, gives_way: gives_way.clone(), holders, requests, since };
+        let (holders, requests, since, bytes) = (1, 0, 0, 0);
+        let place = Place { peer, for_health, gives_way: gives_way.clone(), holders, requests, since, bytes };
         table.each_of(peer, for_health, |idle| idle.taken += 1);
         table.places.insert(number, place);
         table.sit(number);
         self.show(&table);
         Some(Seat { room: self.clone(), number, gives_way, for_health })
+    }
+
+    /// Notes what a connection holds. If those without a request hold too much, the ones that have had none for the
+    /// longest give way.
+    fn count(&self, number: u64, bytes: usize) {
+        let mut table = self.lock();
+        let Some(place) = table.places.get_mut(&number) else { return };
+        let (peer, for_health, more) = (place.peer, place.for_health, bytes - place.bytes);
+        place.bytes = bytes;
+        if place.requests > 0 {
+            return;
+        }
+        table.each_of(peer, for_health, |idle| idle.bytes += more);
+        while table.all.bytes > self.0.most_idle
+            && let Some(first) = table.all.first().filter(|first| *first != number)
+        {
+            table.give_way(Some(first));
+        }
+        self.show(&table);
     }
 
     fn show(&self, table: &Table) {
@@ -160,17 +205,20 @@ impl Table {
         let since = self.next();
         let Some(place) = self.places.get_mut(&number) else { return };
         place.since = since;
-        let (peer, for_health) = (place.peer, place.for_health);
+        let (peer, for_health, bytes) = (place.peer, place.for_health, place.bytes);
         self.each_of(peer, for_health, |idle| {
             idle.since.insert((since, number));
+            idle.bytes += bytes;
         });
     }
 
     /// The connection has a request from now on.
     fn rise(&mut self, number: u64) {
-        let Some(&Place { peer, for_health, since, .. }) = self.places.get(&number) else { return };
+        let Some(&Place { peer, for_health, since, bytes, .. }) = self.places.get(&number) else { return };
         self.each_of(peer, for_health, |idle| {
-            idle.since.remove(&(since, number));
+            if idle.since.remove(&(since, number)) {
+                idle.bytes -= bytes;
+            }
         });
     }
 
@@ -191,6 +239,63 @@ impl Table {
 impl Idle {
     fn first(&self) -> Option<u64> {
         self.since.first().map(|(_, number)| *number)
+    }
+}
+
+impl Counted {
+    pub(crate) fn new(stream: TcpStream, seat: &Seat, shared: Arc<Shared>) -> Self {
+        let held = shared.budget.hold();
+        let mut this = Self { stream, room: seat.room.clone(), number: seat.number, shared, held };
+        this.count(CONNECTION);
+        this
+    }
+
+    /// Counts so many bytes more, for which runs that have ended are forgotten. Whoever then has a request is told if
+    /// there is no room.
+    fn count(&mut self, more: usize) {
+        let before = self.held.bytes();
+        let bytes = (before + more).min(CONNECTION + HEADER_BYTES);
+        if bytes == before {
+            return;
+        }
+        self.shared.tenants.make_room(None, bytes - before);
+        self.held.set(bytes);
+        self.room.count(self.number, bytes);
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.count(buf.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -237,7 +342,7 @@ mod tests {
     use super::*;
 
     fn room(most: usize, most_of_peer: usize) -> Room {
-        Room::new(most, most_of_peer, IntGauge::new("connections", "connections").unwrap())
+        Room::new(most, most_of_peer, 100, IntGauge::new("connections", "connections").unwrap())
     }
 
     fn peer(number: u8) -> IpAddr {
@@ -275,6 +380,24 @@ mod tests {
         assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:2"), "one customer has many addresses");
         assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
         assert_eq!(network("::ffff:10.0.0.1"), peer(1));
+    }
+
+    #[test]
+    fn what_connections_hold_without_a_request_has_a_bound() {
+        let room = room(100, 100);
+        let seats: Vec<_> = (0..4).map(|_| room.enter(peer(1)).unwrap()).collect();
+        let under_way = seats[0].request();
+        seats.iter().for_each(|seat| room.count(seat.number, 40));
+        assert_eq!(gave_way(&seats), [1], "what has a request does not count");
+        room.count(seats[3].number, 90);
+        assert_eq!(gave_way(&seats), [1, 2]);
+        drop(under_way);
+        let last = room.enter(peer(1)).unwrap();
+        room.count(last.number, 200);
+        assert_eq!(gave_way(&seats), [0, 1, 2, 3]);
+        assert!(!last.gives_way.is_cancelled(), "nobody gives way to oneself");
+        drop((seats, last));
+        assert_eq!(room.lock().all.bytes, 0);
     }
 
     #[test]

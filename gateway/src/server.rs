@@ -22,7 +22,7 @@ use crate::budget::Budget;
 use crate::fleets::{Fleets, Only};
 use crate::identity::Identity;
 use crate::options::part;
-use crate::room::{Room, Seat};
+use crate::room::{Counted, Room, Seat};
 use crate::routes::keeping;
 use crate::tenants::Tenants;
 use crate::token::TokenOf;
@@ -60,6 +60,8 @@ pub enum Error {
 pub(crate) struct Shared {
     pub(crate) identity: Arc<dyn Identity>,
     pub(crate) tenants: Tenants,
+    /// What all tenants together hold, and those who are of none.
+    pub(crate) budget: Budget,
     pub(crate) options: Options,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
@@ -126,10 +128,10 @@ impl Gateway {
         let addr = listener.local_addr().map_err(bind)?;
         options.listen = addr;
         let metrics = Metrics::new(&registry)?;
-        let budget = Budget::new(options.held_bytes, metrics.held.clone());
+        let budget = Budget::new(options.held_bytes, &metrics);
         let ready = health.condition(if only.is_some() { "fleet" } else { "gateway" });
         let draining = CancellationToken::new();
-        let tenants = Tenants::new(fleets, &options, budget, metrics.clone(), draining.clone());
+        let tenants = Tenants::new(fleets, &options, budget.clone(), metrics.clone(), draining.clone());
         let of_fleet = only.as_ref().and_then(|fleet| fleet.metrics().cloned());
         let registries = [registry].into_iter().chain(of_fleet).collect();
         let connections = options.connections.min(connections_allowed());
@@ -138,6 +140,7 @@ impl Gateway {
         let shared = Shared {
             identity,
             tenants,
+            budget,
             options,
             metrics,
             health,
@@ -162,7 +165,7 @@ impl Gateway {
         let Self { listener, connections, shared, only, ready, .. } = self;
         let router = app::router(shared.clone());
         let of_peer = part(connections, shared.options.peer_share);
-        let room = Room::new(connections, of_peer, shared.metrics.connections.clone());
+        let room = Room::new(connections, of_peer, shared.options.held_bytes / 4, shared.metrics.connections.clone());
         let mut open: JoinSet<()> = JoinSet::new();
         let ended = CancellationToken::new();
         let mut sweeping = JoinSet::new();
@@ -184,6 +187,7 @@ impl Gateway {
                 () = shutdown.cancelled() => break,
                 Some(_) = open.join_next(), if !open.is_empty() => {}
                 (stream, peer) = accept(&listener) => if let Some(seat) = room.enter(peer) {
+                    let stream = Counted::new(stream, &seat, shared.clone());
                     open.spawn(serve(stream, seat, router.clone(), shared.clone()));
                 },
             }
@@ -215,7 +219,12 @@ impl std::fmt::Debug for Gateway {
 async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer.ip()),
+            Ok((stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                // A peer that takes nothing would hold its connection for ever.
+                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, DEAD_AFTER_MS);
+                return (stream, peer.ip());
+            }
             Err(error) => {
                 tracing::warn!(%error, "no connection can be accepted");
                 tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -225,10 +234,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
 }
 
 /// Serves one connection to its end. When the gateway stops, the request under way is its last.
-async fn serve(stream: TcpStream, seat: Seat, router: Router, shared: Arc<Shared>) {
-    let _ = stream.set_nodelay(true);
-    // A peer that takes nothing would hold its connection for ever.
-    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, DEAD_AFTER_MS);
+async fn serve(stream: Counted, seat: Seat, router: Router, shared: Arc<Shared>) {
     let answer = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
         let under_way = Arc::new(seat.request());

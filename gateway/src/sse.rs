@@ -9,8 +9,8 @@ pub(crate) const MEDIA_TYPE: &str = "text/event-stream";
 pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 /// One event. `data` is text; without an id, the reader's last id stays.
-pub(crate) fn event(id: Option<u64>, kind: &str, data: &[u8]) -> Bytes {
-    let mut text = Vec::with_capacity(data.len() + kind.len() + 40);
+pub(crate) fn event(id: Option<u64>, kind: &str, data: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(data.len() + kind.len() + 64);
     if let Some(id) = id {
         text.extend_from_slice(format!("id: {id}\n").as_bytes());
     }
@@ -22,7 +22,12 @@ pub(crate) fn event(id: Option<u64>, kind: &str, data: &[u8]) -> Bytes {
         text.push(b'\n');
     }
     text.push(b'\n');
-    text.into()
+    text
+}
+
+/// Most bytes of an event with this data: JSON has no line breaks.
+pub(crate) fn most(data: &[u8]) -> usize {
+    data.len() + 256
 }
 
 #[cfg(test)]

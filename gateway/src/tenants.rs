@@ -210,10 +210,12 @@ impl Tenants {
         }
     }
 
-    /// Forgets runs that have ended, so that the tenant of this service may hold this many bytes more: its own, and if
-    /// that is not enough because others hold so much, theirs.
-    pub(crate) fn make_room(&self, service: &Service, bytes: usize) {
-        service.make_room(bytes);
+    /// Forgets runs that have ended, so that this many bytes more may be held: those of this service, if they are for
+    /// its tenant, and if that is not enough because others hold so much, theirs.
+    pub(crate) fn make_room(&self, service: Option<&Service>, bytes: usize) {
+        if let Some(service) = service {
+            service.make_room(bytes);
+        }
         if self.budget.has_room(bytes) {
             return;
         }

@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_count_until_their_message_is_whole() {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-        let budget = Budget::new(16 << 20, metrics.held.clone());
+        let budget = Budget::new(16 << 20, &metrics);
         let arriving = Arriving::new(Share::new(budget.hold(), 16 << 20, metrics.clone()));
         let (mut ours, theirs) = tokio::io::duplex(8 << 20);
         let mut counted = arriving.of(theirs);

@@ -8,7 +8,7 @@ use crate::Metrics;
 use crate::budget::Held;
 
 /// Bytes that a connection may hold even if others hold all that may be held.
-const FREE: usize = 1 << 20;
+const FREE: usize = 128 << 10;
 
 /// The part of one connection. Each may hold a quarter of all.
 pub(super) struct Share {
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn no_connection_holds_more_than_its_part() {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-        let budget = Budget::new(16 * FREE, metrics.held.clone());
+        let budget = Budget::new(16 * FREE, &metrics);
         let share = || Share::new(budget.hold(), 16 * FREE, metrics.clone());
         let shares: Vec<_> = (0..5).map(|_| share()).collect();
         assert!(

@@ -34,13 +34,12 @@ pub(super) async fn follow(call: Call) -> Result<Response, Problem> {
     };
     // A browser's EventSource connects again after each end, until it gets this.
     let Some(follow) = call.service.follow(&id, after)? else { return Ok(empty(StatusCode::NO_CONTENT)) };
-    Ok(streamed(events(follow, call.shared.clone())))
+    Ok(streamed(events(follow, &call)))
 }
 
 /// An answer that streams events.
-pub(super) fn streamed(events: impl stream::Stream<Item = Bytes> + Send + 'static) -> Response {
-    use futures::StreamExt;
-    let mut answer = Response::new(Body::from_stream(events.map(Ok::<_, std::convert::Infallible>)));
+pub(super) fn streamed(events: impl stream::Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static) -> Response {
+    let mut answer = Response::new(Body::from_stream(events));
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));
     answer
 }
@@ -62,27 +61,30 @@ impl Drop for Counted {
 }
 
 /// The events of a run, and then a last one if the gateway stops.
-fn events(follow: Follow, shared: Arc<Shared>) -> impl stream::Stream<Item = Bytes> + Send {
-    let counted = Counted::new(shared);
-    stream::unfold((Some(follow), counted), |(follow, counted)| async move {
+fn events(follow: Follow, call: &Call) -> impl stream::Stream<Item = Result<Bytes, std::io::Error>> + Send + use<> {
+    let (counted, holder) = (Counted::new(call.shared.clone()), call.holder.clone());
+    stream::unfold((Some(follow), counted, holder), |(follow, counted, holder)| async move {
         let mut follow = follow?;
         let shared = &counted.0;
         let (text, goes_on) = match follow.next(shared.options.heartbeat, &shared.draining).await? {
-            Next::Event { number, kind, text } => (sse::event(Some(number), &kind, &text), true),
+            Next::Event { number, kind, text } => match holder.hold_later(sse::most(&text)).await {
+                Ok(held) => (held.carry(sse::event(Some(number), &kind, &text)), true),
+                Err(full) => return Some((Err(std::io::Error::other(full.detail)), (None, counted, holder))),
+            },
             Next::Gap { from, to } => {
                 let gap = json!({ "from": from, "to": to, "missed": to - from + 1 });
-                (sse::event(Some(to), "gap", gap.to_string().as_bytes()), true)
+                (sse::event(Some(to), "gap", gap.to_string().as_bytes()).into(), true)
             }
             Next::Lost(lost) => {
                 let error = json!({ "code": lost.code, "message": lost.message });
-                (sse::event(None, "error", error.to_string().as_bytes()), false)
+                (sse::event(None, "error", error.to_string().as_bytes()).into(), false)
             }
             Next::Nothing if shared.draining.is_cancelled() => {
                 let why = json!({ "code": "draining", "message": "The gateway is stopping." });
-                (sse::event(None, "closing", why.to_string().as_bytes()), false)
+                (sse::event(None, "closing", why.to_string().as_bytes()).into(), false)
             }
             Next::Nothing => (sse::HEARTBEAT, true),
         };
-        Some((text, (goes_on.then_some(follow), counted)))
+        Some((Ok(text), (goes_on.then_some(follow), counted, holder)))
     })
 }

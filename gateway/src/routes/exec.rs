@@ -10,7 +10,6 @@ use serde_json::json;
 use thermae_schemas::OutputStream;
 
 use super::events::streamed;
-use super::json;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::service::Running;
@@ -18,16 +17,18 @@ use crate::sse;
 
 pub(super) async fn exec(mut call: Call) -> Result<Response, Problem> {
     let session = call.name("name")?;
-    let (text, held) = call.json().await?;
-    let running = call.service.sessions.exec(session, &text)?;
+    let (text, held) = call.value().await?;
+    let running = call.service.sessions.exec(session, &text, held)?;
+    drop(text);
     if call.wants_events() {
         return Ok(streamed(events(running)));
     }
-    json(StatusCode::OK, &running.whole(held).await?)
+    let (view, _held) = running.whole().await?;
+    call.holder.json(StatusCode::OK, &view)
 }
 
 /// The output as it comes, and then the end.
-fn events(mut running: Running) -> impl stream::Stream<Item = Bytes> + Send {
+fn events(mut running: Running) -> impl stream::Stream<Item = Result<Bytes, std::io::Error>> + Send {
     // Polled with the output, so that it ends with the stream.
     let give = Box::pin(running.give());
     stream::unfold(Some((running, Some(give))), |state| async move {
@@ -42,13 +43,13 @@ fn events(mut running: Running) -> impl stream::Stream<Item = Bytes> + Send {
             }
         };
         if let Some((stream, bytes)) = piece {
-            return Some((output(stream, &bytes), Some((running, give))));
+            return Some((Ok(output(stream, &bytes)), Some((running, give))));
         }
         let (kind, end) = match running.done().await {
             Ok(done) => ("done", json!(done)),
             Err(problem) => ("error", json!({ "code": problem.code, "message": problem.detail })),
         };
-        Some((sse::event(None, kind, end.to_string().as_bytes()), None))
+        Some((Ok(sse::event(None, kind, end.to_string().as_bytes()).into()), None))
     })
 }
 
@@ -61,5 +62,5 @@ fn output(stream: OutputStream, bytes: &[u8]) -> Bytes {
         OutputStream::Stdout => "stdout",
         OutputStream::Stderr => "stderr",
     };
-    sse::event(None, kind, data.to_string().as_bytes())
+    sse::event(None, kind, data.to_string().as_bytes()).into()
 }

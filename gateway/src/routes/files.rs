@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::stream;
 use thermae_schemas::{PathText, SessionName, WriteMode};
 
-use super::{empty, json};
+use super::empty;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::range::{Part, part};
@@ -22,7 +22,7 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
 
 async fn listed(call: &Call, session: SessionName, path: PathText) -> Result<Response, Problem> {
     let (depth, most) = (call.query("depth")?.unwrap_or(1), call.query("most")?);
-    json(StatusCode::OK, &call.service.sessions.list(session, path, depth, most).await?)
+    call.holder.json(StatusCode::OK, &call.service.sessions.list(session, path, depth, most).await?)
 }
 
 /// The session, and the path of the file in it.
@@ -37,7 +37,7 @@ pub(super) async fn read(call: Call) -> Result<Response, Problem> {
     let service = &call.service;
     match call.query::<String>("op")?.as_deref() {
         None => {}
-        Some("stat") => return json(StatusCode::OK, &service.sessions.stat(session, path, link).await?),
+        Some("stat") => return call.holder.json(StatusCode::OK, &service.sessions.stat(session, path, link).await?),
         Some("list") => return listed(&call, session, path).await,
         Some(other) => return Err(Problem::new("bad_parameter", format!("op: `stat` or `list`, not {other:?}"))),
     }
@@ -118,7 +118,7 @@ pub(super) async fn write(mut call: Call) -> Result<Response, Problem> {
             break;
         }
     }
-    json(StatusCode::OK, &change.finish().await?)
+    call.holder.json(StatusCode::OK, &change.finish().await?)
 }
 
 fn mode(call: &Call) -> Result<WriteMode, Problem> {

@@ -6,6 +6,7 @@ use axum::response::Response;
 use prometheus::{Encoder, TextEncoder};
 use serde_json::json;
 
+use crate::hold::Holder;
 use crate::problem::Problem;
 use crate::server::Shared;
 
@@ -25,14 +26,11 @@ pub(super) fn ready(shared: &Shared) -> Response {
     answer
 }
 
-pub(super) fn metrics(shared: &Shared) -> Result<Response, Problem> {
+pub(super) fn metrics(shared: &Shared, holder: &Holder) -> Result<Response, Problem> {
     let (encoder, mut text) = (TextEncoder::new(), Vec::new());
     for registry in &shared.registries {
         let encoded = encoder.encode(&registry.gather(), &mut text);
         encoded.map_err(|error| Problem::new("internal_error", format!("the metrics: {error}")))?;
     }
-    let mut answer = Response::new(Body::from(text));
-    let kind = HeaderValue::from_str(encoder.format_type()).unwrap_or(HeaderValue::from_static("text/plain"));
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-    Ok(answer)
+    holder.text(encoder.format_type(), text)
 }

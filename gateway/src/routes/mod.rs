@@ -22,10 +22,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Serialize;
 
 use crate::call::Call;
 use crate::check::Check;
+use crate::hold::Holder;
 use crate::identity::{Caller, Denied};
 use crate::op::Op;
 use crate::problem::Problem;
@@ -54,12 +54,13 @@ pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
 }
 
 /// Answers a request for an operation that works for no tenant.
-pub(crate) fn of_no_tenant(op: Op, shared: &Shared) -> Result<Response, Problem> {
+pub(crate) fn of_no_tenant(op: Op, shared: &Arc<Shared>) -> Result<Response, Problem> {
+    let holder = Holder::new(shared.clone(), None);
     match op {
         Op::Alive => Ok(health::alive()),
         Op::Ready => Ok(health::ready(shared)),
-        Op::Document => json(StatusCode::OK, openapi::document()),
-        Op::Metrics => health::metrics(shared),
+        Op::Document => holder.json(StatusCode::OK, openapi::document()),
+        Op::Metrics => health::metrics(shared, &holder),
         _ => Err(Problem::new("internal_error", "the operation works for a tenant")),
     }
 }
@@ -112,17 +113,6 @@ pub(crate) async fn answer(
             Err(Problem::new("internal_error", "the operation works for no tenant"))
         }
     }
-}
-
-/// An answer with a value as JSON.
-fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
-    let mut text =
-        serde_json::to_vec(value).map_err(|error| Problem::new("internal_error", format!("the answer: {error}")))?;
-    text.push(b'\n');
-    let mut answer = Response::new(Body::from(text));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(answer)
 }
 
 /// What stands as it is in a segment of a path.

@@ -6,7 +6,7 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
 use thermae_schemas::{JobId, RunQuery, Scope};
 
-use super::{empty, json, located};
+use super::{empty, located};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::service::{Run, RunState};
@@ -18,7 +18,7 @@ pub(super) async fn submit(mut call: Call) -> Result<Response, Problem> {
     let key = call.header(IDEMPOTENCY_KEY)?.map(str::to_owned);
     let (text, held) = call.json().await?;
     let service = &call.service;
-    let run = service.submit(text, key.as_deref(), held, &call.caller).await?;
+    let run = service.submit(text, key.as_deref(), held, &call.caller, &call.holder).await?;
     if let Some(wait) = wait {
         service.wait(&run, wait, or_call).await;
     }
@@ -43,7 +43,7 @@ pub(super) fn list(call: &Call) -> Result<Response, Problem> {
     if !(1..=LARGEST_PAGE).contains(&most) {
         return Err(bad(format!("limit: 1 to {LARGEST_PAGE}")));
     }
-    json(StatusCode::OK, &call.service.list(state, call.query("cursor")?, most))
+    call.holder.json(StatusCode::OK, &call.service.list(state, call.query("cursor")?, most))
 }
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
@@ -53,7 +53,7 @@ pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     if let Some(wait) = wait {
         service.wait(&run, wait, or_call).await;
     }
-    json(StatusCode::OK, &run.view()?)
+    call.holder.json(StatusCode::OK, &run.view())
 }
 
 pub(super) async fn info(call: Call) -> Result<Response, Problem> {
@@ -61,7 +61,7 @@ pub(super) async fn info(call: Call) -> Result<Response, Problem> {
     let (stdout_from, stderr_from) = (from("stdout_from")?, from("stderr_from")?);
     let query = RunQuery { stdout_from, stderr_from, ..RunQuery::new(call.name("id")?) };
     let (_, told) = call.service.ask(query).await?;
-    json(StatusCode::OK, &told)
+    call.holder.json(StatusCode::OK, &told)
 }
 
 pub(super) async fn take_over(call: Call) -> Result<Response, Problem> {
@@ -81,23 +81,25 @@ pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
 
 pub(super) async fn answer(mut call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
-    let (text, _held) = call.json().await?;
+    let (text, mut held) = call.json().await?;
+    // The code's copy.
+    call.holder.grow(&mut held, text.len())?;
     call.service.answer(&id, call.part("call"), &text).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
 pub(super) async fn decide(mut call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
-    let (text, _held) = call.json().await?;
-    json(StatusCode::OK, &call.service.decide(&id, call.part("call"), &text, &call.caller).await?)
+    let (text, _held) = call.value().await?;
+    call.holder.json(StatusCode::OK, &call.service.decide(&id, call.part("call"), &text, &call.caller).await?)
 }
 
 /// The run as it is: 202 while it is under way. Callers who may not read runs are told its state alone.
 fn told(call: &Call, run: &Arc<Run>) -> Result<Response, Problem> {
-    let view = run.view()?;
+    let view = run.view();
     let view = if call.caller.scopes.has(Scope::Read) { view } else { view.state_alone() };
     let status = if view.state == RunState::Underway { StatusCode::ACCEPTED } else { StatusCode::OK };
-    json(status, &view)
+    call.holder.json(status, &view)
 }
 
 /// Whether a wait also ends with a call that waits for an answer.

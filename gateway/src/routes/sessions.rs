@@ -4,13 +4,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use thermae_schemas::PoolName;
 
-use super::{empty, json};
+use super::empty;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::service::{Restore, SessionsView};
 
 pub(super) async fn list(call: Call) -> Result<Response, Problem> {
-    json(StatusCode::OK, &SessionsView { sessions: call.service.sessions.all().await? })
+    call.holder.json(StatusCode::OK, &SessionsView { sessions: call.service.sessions.all().await? })
 }
 
 pub(super) async fn close(call: Call) -> Result<Response, Problem> {
@@ -21,7 +21,7 @@ pub(super) async fn close(call: Call) -> Result<Response, Problem> {
 
 pub(super) async fn checkpoint(call: Call) -> Result<Response, Problem> {
     let (name, pool, ttl_ms) = (call.name("name")?, call.query("pool")?, ttl_ms(&call)?);
-    json(StatusCode::OK, &call.service.sessions.checkpoint(name, pool, ttl_ms).await?)
+    call.holder.json(StatusCode::OK, &call.service.sessions.checkpoint(name, pool, ttl_ms).await?)
 }
 
 pub(super) async fn restore(call: Call) -> Result<Response, Problem> {
@@ -32,7 +32,7 @@ pub(super) async fn restore(call: Call) -> Result<Response, Problem> {
         ttl_ms: ttl_ms(&call)?,
         reset: call.query("reset")?.unwrap_or(false),
     };
-    json(StatusCode::CREATED, &call.service.sessions.restore(call.name("name")?, how).await?)
+    call.holder.json(StatusCode::CREATED, &call.service.sessions.restore(call.name("name")?, how).await?)
 }
 
 /// How long a checkpoint is kept.

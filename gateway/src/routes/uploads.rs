@@ -6,7 +6,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 
 use super::files::{make_parents, permissions, place};
-use super::{empty, json, located};
+use super::{empty, located};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::service::{Upload, Wanted};
@@ -37,7 +37,7 @@ pub(super) async fn create(call: Call) -> Result<Response, Problem> {
     let permissions = permissions(&call)?;
     make_parents(&call, &session, &path).await?;
     let upload = call.service.uploads.create(Wanted { session, path, permissions, length, sha256 }).await?;
-    Ok(located(told(&upload, StatusCode::CREATED).await?, "uploads", &upload.id))
+    Ok(located(told(&call, &upload, StatusCode::CREATED).await?, "uploads", &upload.id))
 }
 
 fn is_digit(byte: u8) -> bool {
@@ -46,7 +46,7 @@ fn is_digit(byte: u8) -> bool {
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let upload = call.service.uploads.get(call.part("id"))?;
-    told(&upload, StatusCode::OK).await
+    told(&call, &upload, StatusCode::OK).await
 }
 
 pub(super) async fn send(mut call: Call) -> Result<Response, Problem> {
@@ -58,10 +58,6 @@ pub(super) async fn send(mut call: Call) -> Result<Response, Problem> {
     let mut offset = number(&call, UPLOAD_OFFSET)?;
     let upload = call.service.uploads.get(call.part("id"))?;
     let service = call.service.clone();
-    let mut held = service.hold();
-    if !held.grow(BLOCK) {
-        return Err(Problem::new("gateway_full", "the gateway holds as many bytes as it may"));
-    }
     let mut block = BytesMut::new();
     loop {
         let piece = call.piece().await;
@@ -94,9 +90,9 @@ pub(super) async fn give_up(call: Call) -> Result<Response, Problem> {
 }
 
 /// The upload as it is.
-async fn told(upload: &Upload, status: StatusCode) -> Result<Response, Problem> {
+async fn told(call: &Call, upload: &Upload, status: StatusCode) -> Result<Response, Problem> {
     let view = upload.view().await?;
-    let mut answer = json(status, &view)?;
+    let mut answer = call.holder.json(status, &view)?;
     for (name, value) in [(UPLOAD_OFFSET, view.offset), (UPLOAD_LENGTH, view.length)] {
         answer.headers_mut().insert(name, HeaderValue::from(value));
     }

@@ -3,7 +3,6 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::json;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::usage::MOST_HOURS;
@@ -16,5 +15,5 @@ pub(super) fn get(call: &Call) -> Result<Response, Problem> {
     if !(1..=MOST_HOURS).contains(&hours) {
         return Err(Problem::new("bad_parameter", format!("hours: 1 to {MOST_HOURS}")));
     }
-    json(StatusCode::OK, &call.service.meter.view(hours))
+    call.holder.json(StatusCode::OK, &call.service.meter.view(hours))
 }

@@ -34,8 +34,7 @@ pub(crate) fn artifact(service: &Service, id: &JobId, name: &str) -> Result<Arti
     if !run.has_ended() {
         return Err(Problem::new("not_ended", "the run has not ended yet"));
     }
-    let artifacts = run.view()?.outcome.map(|outcome| outcome.artifacts).unwrap_or_default();
-    let found = artifacts.into_iter().find(|artifact| place(&artifact.path) == name);
+    let found = run.artifacts()?.into_iter().find(|artifact| place(&artifact.path) == name);
     found.ok_or_else(|| Problem::new("unknown_artifact", format!("the run has left no artifact {name:?}")))
 }
 

@@ -23,6 +23,10 @@ const OUTPUT: usize = 1 << 20;
 /// Most bytes of output in one answer that a request can ask for.
 const MOST_OUTPUT: usize = 8 << 20;
 
+/// Bytes of output, and of input, that wait for each other's end at most. Each request to a session is counted with
+/// more.
+const WINDOW: u32 = Request::CHUNK as u32;
+
 /// Base64 with padding, whose last bits are zero.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 
@@ -101,11 +105,13 @@ pub(crate) struct Running {
     /// What of the input was not sent with the request.
     input: Bytes,
     most: usize,
+    /// The bytes of the command and of its input, and then of its output, too.
+    held: Held,
 }
 
 impl Sessions {
-    /// Runs the command in `text`.
-    pub(crate) fn exec(&self, session: SessionName, text: &[u8]) -> Result<Running, Problem> {
+    /// Runs the command in `text`, whose bytes are held.
+    pub(crate) fn exec(&self, session: SessionName, text: &[u8], held: Held) -> Result<Running, Problem> {
         let asked = read(text)?;
         let input = match (asked.stdin.is_empty(), asked.stdin_base64.is_empty()) {
             (false, false) => return Err((ErrorCode::SchemaViolation, "stdin and stdin_base64".to_owned()).into()),
@@ -115,11 +121,12 @@ impl Sessions {
         let work = RequestWork::Exec(Exec { argv: asked.argv, shell: asked.shell, cwd: asked.cwd, env: asked.env });
         let request = Request { timeout_ms: asked.timeout_ms, ..Request::new(JobId::random(), session, work) };
         let (handle, input) = self.start(request, input)?;
-        Ok(Running { handle: Arc::new(handle), input, most: asked.max_output_bytes })
+        Ok(Running { handle: Arc::new(handle), input, most: asked.max_output_bytes, held })
     }
 
     /// Starts a request with this input. Returns what of the input must still be given.
     pub(super) fn start(&self, mut request: Request, mut input: Bytes) -> Result<(RequestHandle, Bytes), Problem> {
+        request.window = WINDOW;
         let first = input.split_to(input.len().min(Request::CHUNK));
         request.input = first.into();
         request.more_input |= !input.is_empty();
@@ -162,47 +169,48 @@ impl Running {
         ended(self.handle.done().await?)
     }
 
-    /// Takes all output, and the end.
-    pub(crate) async fn whole(mut self, mut held: Held) -> Result<ExecView, Problem> {
+    /// Takes all output, and the end. What does not fit into the gateway is left out.
+    pub(crate) async fn whole(mut self) -> Result<(ExecView, Held), Problem> {
         let give = self.give();
-        let take = async {
+        let Self { handle, most, mut held, .. } = self;
+        let done = handle.clone();
+        let take = async move {
             let (mut stdout, mut stderr, mut truncated) = (Vec::new(), Vec::new(), false);
-            while let Some((stream, piece)) = self.output().await {
-                let room = self.most - (stdout.len() + stderr.len());
+            while let Some((stream, piece)) = handle.output().await {
+                let room = most - (stdout.len() + stderr.len());
                 let taken = piece.len().min(room);
                 truncated |= taken < piece.len();
-                if taken == 0 || !held.grow(taken) {
-                    truncated = true;
-                    continue;
-                }
-                match stream {
-                    OutputStream::Stdout => stdout.extend_from_slice(&piece[..taken]),
-                    OutputStream::Stderr => stderr.extend_from_slice(&piece[..taken]),
-                }
+                let to = match stream {
+                    OutputStream::Stdout => &mut stdout,
+                    OutputStream::Stderr => &mut stderr,
+                };
+                truncated |= taken > 0 && held.add(to, &piece[..taken], most, Held::take).is_err();
             }
-            (stdout, stderr, truncated)
+            (stdout, stderr, truncated, held)
         };
         tokio::pin!(give);
         tokio::pin!(take);
-        let (stdout, stderr, truncated) = tokio::select! {
+        let (stdout, stderr, truncated, mut held) = tokio::select! {
             taken = &mut take => taken,
             () = &mut give => take.await,
         };
-        let done = ended(self.handle.done().await?)?;
-        let ((stdout, stdout_base64), (stderr, stderr_base64)) = (text(stdout), text(stderr));
-        Ok(ExecView { done, stdout, stderr, stdout_base64, stderr_base64, truncated })
+        let done = ended(done.done().await?)?;
+        let ((stdout, stdout_base64), (stderr, stderr_base64)) = (text(stdout, &mut held)?, text(stderr, &mut held)?);
+        Ok((ExecView { done, stdout, stderr, stdout_base64, stderr_base64, truncated }, held))
     }
 }
 
 /// Output as text, and the exact bytes if they are no text.
-fn text(bytes: Vec<u8>) -> (String, Option<String>) {
-    String::from_utf8(bytes).map_or_else(
-        |error| {
+fn text(bytes: Vec<u8>, held: &mut Held) -> Result<(String, Option<String>), Problem> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((text, None)),
+        Err(error) => {
             let bytes = error.into_bytes();
-            (String::from_utf8_lossy(&bytes).into_owned(), Some(STANDARD.encode(&bytes)))
-        },
-        |text| (text, None),
-    )
+            // A byte that is replaced becomes three.
+            held.take(3 * bytes.len() + bytes.len().div_ceil(3) * 4)?;
+            Ok((String::from_utf8_lossy(&bytes).into_owned(), Some(STANDARD.encode(&bytes))))
+        }
+    }
 }
 
 /// The end of a request, or the problem that the fleet had with it.
@@ -222,7 +230,10 @@ mod tests {
 
     #[test]
     fn output_is_text_or_also_its_bytes() {
-        assert_eq!(text(b"a\n".to_vec()), ("a\n".to_owned(), None));
-        assert_eq!(text(b"\xff".to_vec()), ("\u{fffd}".to_owned(), Some("/w==".to_owned())));
+        let metrics = crate::Metrics::new(&prometheus::Registry::new()).unwrap();
+        let mut held = crate::budget::Budget::new(10, &metrics).hold();
+        assert_eq!(text(b"a\n".to_vec(), &mut held), Ok(("a\n".to_owned(), None)));
+        assert_eq!(text(b"\xff".to_vec(), &mut held), Ok(("\u{fffd}".to_owned(), Some("/w==".to_owned()))));
+        assert_eq!(text(b"\xff".to_vec(), &mut held).unwrap_err().code, "gateway_full");
     }
 }

@@ -1,6 +1,5 @@
 //! Reads the job of a submit.
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
@@ -9,21 +8,39 @@ use thermae_schemas::{Body, ErrorCode, Job, JobId, lacks_code, reads};
 
 use crate::problem::Problem;
 
-/// A job, and what tells whether another is the same.
-pub(super) struct Read {
-    pub(super) job: Job,
+/// What a value of JSON takes in memory at most, besides its text: an entry of an environment, or half a tool.
+pub(crate) const PER_VALUE: usize = 256;
+
+/// What tells whether two jobs are the same.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub(super) id: JobId,
+    pub(super) key: Option<String>,
     /// Digest of everything but the id.
     pub(super) digest: [u8; 32],
     /// Whether the client chose the id.
     pub(super) named: bool,
 }
 
-/// Reads a job, which may lack an id. `key` is the header `Idempotency-Key`.
-pub(super) fn read(text: &Bytes, key: Option<&str>) -> Result<Read, Problem> {
-    bounded(text, "job")?;
+/// Reads a job, which may lack an id, after `hold` has held its memory. `key` is the header `Idempotency-Key`.
+pub(super) fn read(
+    text: &[u8],
+    key: Option<&str>,
+    hold: impl FnOnce(usize) -> Result<(), Problem>,
+) -> Result<(Job, Identity), Problem> {
+    // The text with an id, the job, and the text as it is sent.
+    hold(3 * text.len() + bounded(text, "job")?.values * PER_VALUE)?;
     let named = has_id(text);
-    let spliced = if named { None } else { with_id(text) };
-    let text: &[u8] = spliced.as_deref().unwrap_or(text);
+    if named { parse(text, key, true) } else { parse(&with_id(text, &JobId::random()), key, false) }
+}
+
+/// Reads a job again, which now has this id, if it had none.
+pub(super) fn read_again(text: &[u8], identity: &Identity) -> Result<Job, Problem> {
+    let spliced = if identity.named { None } else { Some(with_id(text, &identity.id)) };
+    parse(spliced.as_deref().unwrap_or(text), None, identity.named).map(|(job, _)| job)
+}
+
+fn parse(text: &[u8], key: Option<&str>, named: bool) -> Result<(Job, Identity), Problem> {
     let read: Result<Job, _> = fields(&mut serde_json::Deserializer::from_slice(text));
     let mut job = read.map_err(|(code, message)| {
         // The column would be that of a text that the caller has never seen.
@@ -48,15 +65,17 @@ pub(super) fn read(text: &Bytes, key: Option<&str>) -> Result<Read, Problem> {
             _ => job.idempotency_key = Some(key.to_owned()),
         }
     }
-    let digest = digest(&job)?;
-    Ok(Read { job, digest, named })
+    let (id, key) = (job.id.clone(), job.idempotency_key.clone());
+    let digest = digest(&mut job)?;
+    Ok((job, Identity { id, key, digest, named }))
 }
 
-fn digest(job: &Job) -> Result<[u8; 32], Problem> {
+fn digest(job: &mut Job) -> Result<[u8; 32], Problem> {
     let unnamed = JobId::new("-").map_err(|error| Problem::new("internal_error", error.to_string()))?;
-    let text = Job { id: unnamed, ..job.clone() }.to_json();
-    let text = text.map_err(|error| Problem::new("bad_body", error.to_string()))?;
-    Ok(Sha256::digest(text).into())
+    let id = std::mem::replace(&mut job.id, unnamed);
+    let text = job.to_json();
+    job.id = id;
+    Ok(Sha256::digest(text.map_err(|error| Problem::new("bad_body", error.to_string()))?).into())
 }
 
 /// Whether the text has an id, of any type.
@@ -74,38 +93,39 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> 
     IgnoredAny::deserialize(from).map(|_| true)
 }
 
-/// The text with a new id. The rest of it stays, byte for byte: a job's inputs keep every digit.
-fn with_id(text: &[u8]) -> Option<Vec<u8>> {
-    let open = text.iter().position(|byte| *byte == b'{')?;
+/// The text with this id. The rest of it stays, byte for byte: a job's inputs keep every digit. What is no object stays
+/// as it is.
+fn with_id(text: &[u8], id: &JobId) -> Vec<u8> {
+    let Some(open) = text.iter().position(|byte| *byte == b'{') else { return text.to_vec() };
     let rest = &text[open + 1..];
     let is_empty = rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'}');
-    let mut with = text[..=open].to_vec();
-    with.extend_from_slice(format!("\"id\":\"{}\"{}", JobId::random(), if is_empty { "" } else { "," }).as_bytes());
-    with.extend_from_slice(rest);
-    Some(with)
+    let added = format!("\"id\":\"{id}\"{}", if is_empty { "" } else { "," });
+    [&text[..=open], added.as_bytes(), rest].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str, key: Option<&str>) -> Result<Read, Problem> {
-        read(&Bytes::copy_from_slice(text.as_bytes()), key)
+    fn of(text: &str, key: Option<&str>) -> Result<(Job, Identity), Problem> {
+        read(text.as_bytes(), key, |_| Ok(()))
     }
 
     #[test]
     fn a_job_needs_no_id_and_keeps_every_digit() {
         let one = of(r#" {"code": "1", "inputs": {"n": {"value": 1180591620717411303424}}}"#, None).unwrap();
-        assert!(!one.named && one.job.id.as_str().len() == 36);
-        assert!(String::from_utf8(one.job.to_json().unwrap()).unwrap().contains("1180591620717411303424"));
+        assert!(!one.1.named && one.0.id.as_str().len() == 36);
+        assert!(String::from_utf8(one.0.to_json().unwrap()).unwrap().contains("1180591620717411303424"));
+        let again = read_again(br#"{"code": "1"}"#, &one.1).unwrap();
+        assert_eq!((again.id, again.code.as_str()), (one.0.id.clone(), "1"));
         let two = of(r#"{"id": "a", "code": "1", "inputs": {"n": {"value": 1180591620717411303424}}}"#, None).unwrap();
-        assert!(two.named && two.digest == one.digest);
-        assert_ne!(of(r#"{"code": "2"}"#, None).unwrap().digest, one.digest);
+        assert!(two.1.named && two.1.digest == one.1.digest);
+        assert_ne!(of(r#"{"code": "2"}"#, None).unwrap().1.digest, one.1.digest);
     }
 
     #[test]
     fn the_header_is_the_jobs_key() {
-        assert_eq!(of(r#"{"code": ""}"#, Some("k")).unwrap().job.idempotency_key.as_deref(), Some("k"));
+        assert_eq!(of(r#"{"code": ""}"#, Some("k")).unwrap().0.idempotency_key.as_deref(), Some("k"));
         assert!(of(r#"{"code": "", "idempotency_key": "k"}"#, Some("k")).is_ok());
         assert_eq!(of(r#"{"code": "", "idempotency_key": "l"}"#, Some("k")).err().unwrap().code, "bad_header");
         assert_eq!(of(r#"{"code": ""}"#, Some(&"k".repeat(129))).err().unwrap().code, "bad_header");

@@ -5,7 +5,7 @@ mod batches;
 mod elsewhere;
 mod exec;
 mod files;
-mod job;
+pub(crate) mod job;
 mod places;
 mod run;
 mod runs;
@@ -35,7 +35,7 @@ use crate::usage::Meter;
 use crate::{Metrics, Options};
 
 pub(crate) use artifacts::{Content, artifact, content};
-pub(crate) use batches::{Batch, BatchRequest, BatchState, BatchView};
+pub(crate) use batches::{Batch, BatchRequest, BatchState, BatchView, ResultLine};
 pub(crate) use exec::{ExecRequest, ExecView, Running};
 pub(crate) use files::{FileRead, etag, path, regular};
 pub(crate) use places::{Place, Places};
@@ -70,11 +70,8 @@ pub(crate) struct Service {
 
 /// Reads a job, as a submit does.
 #[cfg(test)]
-pub(crate) fn read_job(
-    text: &bytes::Bytes,
-    key: Option<&str>,
-) -> Result<thermae_schemas::Job, crate::problem::Problem> {
-    job::read(text, key).map(|read| read.job)
+pub(crate) fn read_job(text: &[u8], key: Option<&str>) -> Result<thermae_schemas::Job, crate::problem::Problem> {
+    job::read(text, key, |_| Ok(())).map(|(job, _)| job)
 }
 
 /// Reads a command.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_client::Follower;
-use thermae_schemas::{Body, Event, EventBody, JobId, Outcome, Status, ToolCall, ToolFailure};
+use thermae_schemas::{Artifact, Event, EventBody, JobId, Outcome, Status, ToolCall, ToolFailure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,13 +21,18 @@ use self::approvals::Approvals;
 use self::calls::Calls;
 use super::places::Place;
 use super::table::Runs;
-use super::views::{LostView, RunState, RunSummary, RunView};
+use super::views::{LostView, OutcomeText, RunState, RunSummary, RunView};
 use crate::budget::Held;
 use crate::problem::Problem;
 
 pub(crate) use self::calls::Answered;
 pub(super) use self::events::Events;
 pub(crate) use self::events::Next;
+
+/// What a run takes besides its texts.
+const PER_RUN: usize = 1 << 10;
+/// What the client takes for a run under way, besides the text of the job.
+const PER_JOB: usize = 3 << 10;
 
 /// A run that was submitted through this gateway, or that the gateway took over.
 pub(crate) struct Run {
@@ -52,7 +57,11 @@ struct State {
     held: Held,
     /// Its place among the runs under way, until the end.
     place: Option<Place>,
+    /// What is done at the end.
+    at_end: Vec<AtEnd>,
 }
+
+type AtEnd = Box<dyn FnOnce() + Send + Sync>;
 
 /// How a run ended.
 #[derive(Clone)]
@@ -66,9 +75,9 @@ enum End {
 impl State {
     /// Counts what it holds. If the gateway holds too much, drops the oldest events.
     fn count(&mut self) -> usize {
-        let job = if self.end.is_some() { 0 } else { self.job_bytes };
+        let job = if self.end.is_some() { 0 } else { self.job_bytes + PER_JOB };
         let mut dropped = 0;
-        while !self.held.set(job + self.waiting_bytes() + self.events.bytes()) && self.events.drop_oldest() {
+        while !self.held.set(PER_RUN + job + self.waiting_bytes() + self.events.bytes()) && self.events.drop_oldest() {
             dropped += 1;
         }
         dropped
@@ -101,13 +110,14 @@ impl Run {
     ) -> Self {
         let (job_bytes, place) = (held.bytes(), Some(place));
         let (calls, approvals) = Default::default();
-        let state = State { events, calls, approvals, end: None, job_bytes, held, place };
+        let mut state = State { events, calls, approvals, end: None, job_bytes, held, place, at_end: Vec::new() };
+        state.count();
         let (number, end_counted) = Default::default();
         Self { id, digest, number, end_counted, runs, state: watch::Sender::new(state) }
     }
 
     /// What the run is now.
-    pub(crate) fn view(&self) -> Result<RunView, Problem> {
+    pub(crate) fn view(&self) -> RunView {
         let (calls, approvals, last_event, end) = {
             let (state, now) = (self.state.borrow(), Instant::now());
             (state.calls.views(now), state.approvals.views(now), state.events.last(), state.end.clone())
@@ -115,12 +125,38 @@ impl Run {
         let (state, outcome, error) = match end {
             None => (RunState::Underway, None, None),
             Some(End::Lost(lost)) => (RunState::Unknown, None, Some(lost)),
-            Some(End::Result(_, text)) => match Event::parse(&text).map(|event| event.body) {
-                Ok(EventBody::Result(outcome)) => (RunState::Ended, Some(outcome), None),
-                _ => return Err(Problem::new("internal_error", "the outcome can't be read")),
-            },
+            Some(End::Result(_, text)) => (RunState::Ended, Some(OutcomeText(text)), None),
         };
-        Ok(RunView { id: self.id.clone(), state, calls, approvals, last_event, outcome, error })
+        RunView { id: self.id.clone(), state, calls, approvals, last_event, outcome, error }
+    }
+
+    /// What the run has left, once it has ended.
+    pub(crate) fn artifacts(&self) -> Result<Vec<Artifact>, Problem> {
+        #[derive(Deserialize)]
+        struct Left {
+            #[serde(default)]
+            artifacts: Vec<Artifact>,
+        }
+        let end = self.state.borrow().end.clone();
+        let Some(End::Result(_, text)) = end else { return Ok(Vec::new()) };
+        let left: Left = serde_json::from_slice(&text)
+            .map_err(|error| Problem::new("internal_error", format!("the outcome can't be read: {error}")))?;
+        Ok(left.artifacts)
+    }
+
+    /// Does something as soon as the run has ended.
+    pub(super) fn at_end(&self, done: impl FnOnce() + Send + Sync + 'static) {
+        let mut now: Option<AtEnd> = None;
+        self.state.send_if_modified(|state| {
+            match state.end {
+                Some(_) => now = Some(Box::new(done)),
+                None => state.at_end.push(Box::new(done)),
+            }
+            false
+        });
+        if let Some(done) = now {
+            done();
+        }
     }
 
     /// The run in short.
@@ -169,7 +205,10 @@ impl Run {
     /// Answers a tool call.
     pub(crate) fn answer(&self, call: &str, payload: &[u8]) -> Result<Answered, Problem> {
         let mut answered = Ok(Answered::Unknown);
-        self.state.send_modify(|state| answered = state.calls.answer(call, payload));
+        self.state.send_modify(|state| {
+            answered = state.calls.answer(call, payload);
+            state.count();
+        });
         answered
     }
 
@@ -258,6 +297,12 @@ impl Follower for Run {
         if let Some(runs) = self.runs.upgrade() {
             runs.ended(self);
         }
+        let mut at_end = Vec::new();
+        self.state.send_if_modified(|state| {
+            at_end = std::mem::take(&mut state.at_end);
+            false
+        });
+        at_end.into_iter().for_each(|done| done());
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use thermae_client::Follower as _;
 use thermae_schemas::{JobId, Scope};
 
 use super::Service;
@@ -12,6 +13,7 @@ use super::run::{Answered, Follow, Run};
 use super::table::Begun;
 use super::views::{RunState, RunsView};
 use crate::budget::Held;
+use crate::hold::Holder;
 use crate::identity::Caller;
 use crate::problem::Problem;
 
@@ -36,15 +38,17 @@ impl Service {
         key: Option<&str>,
         held: Held,
         caller: &Caller,
+        holder: &Holder,
     ) -> Result<Arc<Run>, Problem> {
         if self.draining.is_cancelled() {
             return Err(Problem::new("draining", "the gateway is stopping"));
         }
-        let read = job::read(&text, key)?;
-        if read.job.session.is_some() {
+        let mut reading = self.hold();
+        let (job, identity) = job::read(&text, key, |bytes| holder.grow(&mut reading, bytes))?;
+        if job.session.is_some() {
             caller.needs(Scope::Sessions)?;
         }
-        let run = match self.runs.begin(&read, held, || self.runs.place(caller))? {
+        let run = match self.runs.begin(&identity, held, || self.runs.place(caller))? {
             Begun::Same(run) => return Ok(run),
             Begun::New(run) => run,
         };
@@ -52,10 +56,11 @@ impl Service {
         let (client, runs, follower) = (self.client.clone(), self.runs.clone(), run.clone());
         // In a task of its own: once it is submitted, the run is followed even if the caller has gone.
         let submitted = self.tasks.spawn(async move {
-            let id = read.job.id.clone();
-            let submitted = client.follow(read.job, follower).await;
-            if submitted.is_err() {
-                runs.remove(&id);
+            let submitted = client.follow(job, follower.clone()).await;
+            drop(reading);
+            if let Err(error) = &submitted {
+                runs.remove(&follower.id);
+                follower.end(Err(error.clone()));
             }
             submitted
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thermae_schemas::{ErrorCode, Event, JobId};
 
-use super::job::Read;
+use super::job::Identity;
 use super::places::{Place, Places};
 use super::run::{Events, Run};
 use crate::budget::{Budget, Held};
@@ -111,26 +111,26 @@ impl Runs {
     /// run.
     pub(super) fn begin(
         &self,
-        read: &Read,
+        job: &Identity,
         held: Held,
         place: impl FnOnce() -> Result<Place, Problem>,
     ) -> Result<Begun, Problem> {
         self.make_room(0);
         let mut table = self.lock();
-        let (job, digest) = (&read.job, read.digest);
+        let digest = job.digest;
         if let Some(run) = table.runs.get(&job.id) {
             let why = format!("the id {:?} was used for another job", job.id.as_str());
             let conflict = || Problem::from((ErrorCode::IdConflict, why));
             return if run.digest == Some(digest) { Ok(Begun::Same(run.clone())) } else { Err(conflict()) };
         }
-        let known = job.idempotency_key.as_ref().and_then(|key| table.runs.get(table.keys.get(key)?));
+        let known = job.key.as_ref().and_then(|key| table.runs.get(table.keys.get(key)?));
         if let Some(run) = known {
             if run.digest != Some(digest) {
                 let detail = "the idempotency key was used for another job";
                 return Err((ErrorCode::IdempotencyConflict, detail.to_owned()).into());
             }
             // A client that chose another id gets it: the fleet says that the job is a duplicate.
-            if !read.named {
+            if !job.named {
                 return Ok(Begun::Same(run.clone()));
             }
         }
@@ -138,7 +138,7 @@ impl Runs {
         let events = Events::new(self.events, self.event_bytes);
         let run = Arc::new(Run::new(job.id.clone(), Some(digest), self.this.clone(), events, held, place));
         table.insert(&run);
-        if let Some(key) = &job.idempotency_key
+        if let Some(key) = &job.key
             && !table.keys.contains_key(key)
         {
             table.keys.insert(key.clone(), job.id.clone());

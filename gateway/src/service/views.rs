@@ -1,9 +1,13 @@
 //! What callers see, and what they send, as JSON.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::num::NonZeroU32;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_schemas::{JobId, Outcome, SessionInfo, Status, ToolFailure};
@@ -39,7 +43,7 @@ pub(crate) struct RunView {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Outcome")]
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<OutcomeText>,
     /// Why no outcome will come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LostView")]
@@ -50,6 +54,45 @@ impl RunView {
     /// What is left for callers who may not read runs.
     pub(crate) fn state_alone(self) -> Self {
         Self { calls: Vec::new(), approvals: Vec::new(), last_event: 0, outcome: None, error: None, ..self }
+    }
+}
+
+/// An outcome, as the fleet wrote it in the event `result`. It is not read: as a tree in memory, it could take a hundred
+/// times its bytes, and its numbers stay as they are.
+#[derive(Debug, Clone)]
+pub(crate) struct OutcomeText(pub(crate) Bytes);
+
+impl Serialize for OutcomeText {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Fields(fields) = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        // The others are about the message.
+        let of_event = |name: &str| matches!(name, "protocol" | "job" | "attempt" | "event");
+        to.collect_map(fields.into_iter().filter(|(name, _)| !of_event(name)))
+    }
+}
+
+/// The fields of an object, in their order.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Read)
     }
 }
 

@@ -29,15 +29,31 @@ fn lines(answer: &Answer) -> Result<Vec<Value>> {
 
 async fn a_batch_runs_and_its_results_come_as_lines() -> Result<()> {
     let serving = Serving::new().await?;
-    let late = "import time; time.sleep(0.5)";
-    let jobs = json!([{ "id": "late", "code": late }, { "id": "b", "code": "1 / 0" }, { "code": "print(3)" }]);
+    let late = json!({ "id": "late", "code": "await hold()", "tools": [{ "name": "hold" }] });
+    let jobs = json!([late, { "id": "b", "code": "1 / 0" }, { "code": "print(3)" }]);
     let begun = serving.post("/v1/batches", &json!({ "jobs": jobs })).await?;
     let batch = begun.json()?;
     ensure!(begun.status == 202 && batch["state"] == "underway" && batch["runs"][0] == "late", "{begun:?}");
     let path = format!("/v1/batches/{}", batch["id"].as_str().unwrap_or_default());
     ensure!(begun.header("location") == Some(&path), "{begun:?}");
 
-    let results = lines(&serving.get(&format!("{path}/results")).await?)?;
+    // The others have ended before the call of the first is answered.
+    let answered = async {
+        while serving.get(&path).await?.json()?["underway"] != 1 {}
+        let call = loop {
+            let run = serving.get("/v1/runs/late?wait=60s&until=call").await?.json()?;
+            if let Some(call) = run["calls"][0]["call"].as_str() {
+                break call.to_owned();
+            }
+        };
+        let answer = serving.post(&format!("/v1/runs/late/calls/{call}"), &json!({ "ok": 1 })).await?;
+        ensure!(answer.status == 204, "{answer:?}");
+        anyhow::Ok(())
+    };
+    let followed = format!("{path}/results");
+    let (results, answered) = tokio::join!(serving.get(&followed), answered);
+    answered?;
+    let results = lines(&results?)?;
     let of = |id: &Value| results.iter().find(|line| line["id"] == *id).cloned().unwrap_or_default();
     ensure!(
         results.len() == 3 && results[2]["id"] == "late",

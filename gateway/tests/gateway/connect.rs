@@ -210,11 +210,12 @@ async fn what_has_come_of_a_message_counts() -> Result<()> {
     ensure!(status == 101);
     half.send(&announced).await?;
     half.send(vec![b' '; 3 << 20]).await?;
-    serving.metric(&format!("thermae_gateway_held_bytes {}", (3 << 20) + announced.len())).await?;
+    let said = (3 << 20) + announced.len();
+    serving.held(said..said + (200 << 10)).await?;
     // Beyond its part, the connection ends, whatever is left of the message.
     let _ = half.send(vec![b' '; 4 << 20]).await;
     half.closed().await?;
-    serving.metric("thermae_gateway_held_bytes 0").await?;
+    serving.held(0..200 << 10).await?;
     serving.metric("thermae_gateway_refused_total{reason=\"bytes\"} 1").await?;
     // Messages that are whole count no more once they are worked off.
     let mut sdk = Sdk::of(&serving).await?;
@@ -224,7 +225,7 @@ async fn what_has_come_of_a_message_counts() -> Result<()> {
         ensure!(sdk.outcome(id).await?.stdout == "900000\n");
     }
     drop(sdk);
-    serving.metric("thermae_gateway_held_bytes 0").await?;
+    serving.held(0..200 << 10).await?;
     serving.end().await
 }
 

@@ -12,6 +12,7 @@ mod drain;
 mod elsewhere;
 mod events;
 mod files;
+mod floods;
 mod guard;
 mod http;
 mod limits;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
     if let Some(status) = thermae_fleet::runner_entry() {
         return status;
     }
+    if let Some(status) = floods::flooded() {
+        return status;
+    }
     let mut args = Arguments::from_args();
     // Each test has a fleet of its own.
     args.test_threads = Some(1);
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         usage::tests(),
         guard::tests(),
         limits::tests(),
+        floods::tests(),
         callers::tests(),
         drain::tests(),
         contract::tests(),

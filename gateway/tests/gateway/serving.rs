@@ -1,6 +1,7 @@
 //! A gateway that serves an embedded fleet.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,18 @@ impl Serving {
         let answer = connection.head().await?;
         ensure!(answer.status == 200 && answer.header("content-type") == Some("text/event-stream"), "{answer:?}");
         Ok(Events::new(connection))
+    }
+
+    /// Waits until the gateway holds about this many bytes.
+    pub(crate) async fn held(&self, bytes: Range<usize>) -> Result<()> {
+        loop {
+            let text = String::from_utf8(self.get("/metrics").await?.body)?;
+            let held = text.lines().find_map(|line| line.strip_prefix("thermae_gateway_held_bytes "));
+            if bytes.contains(&held.context("no metric")?.parse()?) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until a metric of the gateway has this value.

@@ -15,22 +15,27 @@ use futures::stream::{self, StreamExt};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use thermae_client::Client;
-use thermae_schemas::{Body, ErrorCode, Job, JobId, Scope, Status};
+use thermae_client::{Client, Follower as _};
+use thermae_schemas::{ErrorCode, JobId, Scope, Status};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::job::Read;
+use super::job;
 use super::places::Place;
 use super::run::Run;
 use super::runs::confirmed;
 use super::table::{Begun, Runs};
 use super::views::{LostView, RunState, RunSummary};
 use crate::budget::{Budget, Held};
+use crate::hold::Holder;
 use crate::identity::Caller;
 use crate::problem::Problem;
 
+use request::Line;
+
 pub(crate) use request::BatchRequest;
+pub(crate) use results::ResultLine;
 
 /// Submits and cancels of one batch at once.
 const AT_ONCE: usize = 64;
@@ -39,7 +44,7 @@ const AT_ONCE: usize = 64;
 const MOST_IN_BATCHES: usize = 50_000;
 
 /// What a batch takes in memory for each run, besides the run's id.
-const PER_RUN: usize = 64;
+const PER_RUN: usize = 256;
 
 /// A batch as it is.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -95,8 +100,16 @@ pub(crate) struct Batch {
     digest: [u8; 32],
     begun: Instant,
     entries: Vec<Entry>,
+    /// Numbers of the entries whose runs have ended, in the order of their ends. All who follow the batch share it.
+    ended: watch::Sender<Vec<usize>>,
     /// The bytes of the ids.
     _held: Held,
+}
+
+impl Batch {
+    fn has_ended(&self, at: usize) {
+        self.ended.send_modify(|ended| ended.push(at));
+    }
 }
 
 struct Entry {
@@ -141,41 +154,60 @@ impl Batches {
         self.lock().retain(|_, batch| batch.begun.elapsed() < self.keep || has_runs(batch));
     }
 
-    /// The run of an entry, if the gateway has it.
     fn run(&self, entry: &Entry) -> Option<Arc<Run>> {
-        let run = self.runs.get(&entry.id).ok().filter(|_| entry.refused.get().is_none())?;
+        Self::run_of(&self.runs, entry)
+    }
+
+    /// The run of an entry, if the gateway has it.
+    fn run_of(runs: &Runs, entry: &Entry) -> Option<Arc<Run>> {
+        let run = runs.get(&entry.id).ok().filter(|_| entry.refused.get().is_none())?;
         // Once a run is forgotten, its id may be another job's. A run that was taken back has no digest.
         run.digest.is_none_or(|digest| digest == entry.digest).then_some(run)
     }
 
     /// Submits the jobs of the batch in `text`. All of them are read before the first is submitted. A job that the
     /// fleet refuses later does not stop the others.
-    pub(crate) async fn submit(&self, text: &Bytes, caller: &Caller) -> Result<Arc<Batch>, Problem> {
+    pub(crate) async fn submit(
+        &self,
+        text: Bytes,
+        mut held: Held,
+        caller: &Caller,
+        holder: &Holder,
+    ) -> Result<Arc<Batch>, Problem> {
         if self.draining.is_cancelled() {
             return Err(Problem::new("draining", "the gateway is stopping"));
         }
-        let (id, jobs) = request::read(text)?;
-        if jobs.iter().any(|read| read.job.session.is_some()) {
+        let (id, jobs) = request::read(&text, &mut held, |held, bytes| holder.grow(held, bytes))?;
+        if jobs.iter().any(|job| job.has_session) {
             caller.needs(Scope::Sessions)?;
         }
         let (batch, mut places) = match self.begin(id, &jobs, caller)? {
             (batch, None) => return Ok(batch),
             (batch, Some(places)) => (batch, places),
         };
-        let (client, runs, submitting) = (self.client.clone(), self.runs.clone(), batch.clone());
-        let begun = jobs.into_iter().enumerate().filter_map(|(at, read)| {
-            let (job, run) = self.begin_run(&batch.entries[at], read, places.pop()?)?;
+        let begun = jobs.into_iter().enumerate().filter_map(|(at, job)| {
+            let run = self.begin_run(&batch, at, &job, places.pop()?)?;
             Some((at, job, run))
         });
         let begun: Vec<_> = begun.collect();
+        let (client, runs, submitting) = (self.client.clone(), self.runs.clone(), batch.clone());
         let submitted = self.tasks.spawn(async move {
-            let submits = begun.into_iter().map(|(at, job, run)| {
-                let (client, runs, submitting) = (client.clone(), runs.clone(), submitting.clone());
+            // The text is there until the last job of it is sent.
+            let (text, _held) = (text, held);
+            let submits = begun.into_iter().map(|(at, line, run)| {
+                let (client, runs, entry) = (&client, &runs, &submitting.entries[at]);
+                let job = &text[line.place.clone()];
                 async move {
-                    let entry = &submitting.entries[at];
-                    if let Err(error) = client.follow(job, run).await {
-                        entry.refuse(error.into());
+                    let sent = match job::read_again(job, &line.identity) {
+                        Ok(job) => {
+                            client.follow(job, run.clone()).await.map_err(|error| (Problem::from(error.clone()), error))
+                        }
+                        Err(problem) => Err((problem, thermae_client::Error::Closed)),
+                    };
+                    if let Err((problem, error)) = sent {
+                        entry.refuse(problem);
                         runs.remove(&entry.id);
+                        run.end(Err(error));
                     }
                 }
             });
@@ -193,14 +225,14 @@ impl Batches {
     fn begin(
         &self,
         id: Option<JobId>,
-        jobs: &[Read],
+        jobs: &[Line],
         caller: &Caller,
     ) -> Result<(Arc<Batch>, Option<Vec<Place>>), Problem> {
         let mut digest = Sha256::new();
         let mut entries = Vec::with_capacity(jobs.len());
-        for Read { job, digest: own, .. } in jobs {
-            digest.update(own);
-            entries.push(Entry { id: job.id.clone(), digest: *own, refused: OnceLock::new() });
+        for Line { identity, .. } in jobs {
+            digest.update(identity.digest);
+            entries.push(Entry { id: identity.id.clone(), digest: identity.digest, refused: OnceLock::new() });
         }
         let (named, id, digest) = (id.is_some(), id.unwrap_or_else(JobId::random), digest.finalize().into());
         let mut table = self.lock();
@@ -212,10 +244,9 @@ impl Batches {
         let places = entries.iter().map(|_| self.runs.place(caller)).collect::<Result<_, _>>()?;
         self.make_room(&mut table, entries.len())?;
         let mut held = self.budget.hold();
-        if !held.grow(entries.iter().map(|entry| entry.id.as_str().len() + PER_RUN).sum()) {
-            return Err(Problem::new("gateway_full", "the gateway holds as many bytes as it may"));
-        }
-        let batch = Arc::new(Batch { id: id.clone(), digest, begun: Instant::now(), entries, _held: held });
+        held.take(entries.iter().map(|entry| entry.id.as_str().len() + PER_RUN).sum())?;
+        let (begun, ended) = (Instant::now(), watch::Sender::default());
+        let batch = Arc::new(Batch { id: id.clone(), digest, begun, entries, ended, _held: held });
         table.insert(id, batch.clone());
         Ok((batch, Some(places)))
     }
@@ -234,18 +265,22 @@ impl Batches {
         Ok(())
     }
 
-    /// Adds the run of an entry. `None` if there is nothing to submit.
-    fn begin_run(&self, entry: &Entry, read: Read, place: Place) -> Option<(Job, Arc<Run>)> {
+    /// Adds the run of a job. `None` if there is nothing to submit.
+    fn begin_run(&self, batch: &Arc<Batch>, at: usize, line: &Line, place: Place) -> Option<Arc<Run>> {
         let mut held = self.budget.hold();
-        held.set(read.job.to_json().map_or(0, |text| text.len()));
-        match self.runs.begin(&read, held, || Ok(place)) {
-            Ok(Begun::New(run)) => Some((read.job, run)),
-            Ok(Begun::Same(_)) => None,
+        held.set(line.place.len());
+        let (run, is_new) = match self.runs.begin(&line.identity, held, || Ok(place)) {
+            Ok(Begun::New(run)) => (run, true),
+            Ok(Begun::Same(run)) => (run, false),
             Err(problem) => {
-                entry.refuse(problem);
-                None
+                batch.entries[at].refuse(problem);
+                batch.has_ended(at);
+                return None;
             }
-        }
+        };
+        let of = batch.clone();
+        run.at_end(move || of.has_ended(at));
+        is_new.then_some(run)
     }
 
     /// What a batch is now.
@@ -265,9 +300,9 @@ impl Batches {
 
     /// Waits until none of the batch's runs is under way; at most for this time, and not while the gateway stops.
     pub(crate) async fn wait(&self, batch: &Batch, within: Duration) {
-        let runs: Vec<_> = batch.entries.iter().filter_map(|entry| self.run(entry)).collect();
+        let mut ended = batch.ended.subscribe();
         tokio::select! {
-            () = async { for run in &runs { run.settled(None).await; } } => {}
+            _ = ended.wait_for(|ended| ended.len() == batch.entries.len()) => {}
             () = self.draining.cancelled() => {}
             () = tokio::time::sleep(within) => {}
         }

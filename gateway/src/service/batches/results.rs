@@ -1,60 +1,65 @@
-//! The results of a batch, as lines of JSON.
+//! The results of a batch, in the order in which its runs end.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures::stream::{self, FuturesUnordered, Stream, StreamExt};
-use serde_json::json;
-use thermae_schemas::BatchLine;
+use futures::stream::{self, Stream};
+use serde::Serialize;
+use thermae_schemas::JobId;
 
-use super::{Batch, Batches, Entry};
-use crate::service::Run;
-use crate::service::views::{LostView, RunView};
+use super::{Batch, Batches};
+use crate::service::views::{LostView, OutcomeText, RunView};
+
+/// A line of the results: as [`thermae_schemas::BatchLine`], or with an `error`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ResultLine {
+    /// Id of the job. `None`: the error is about all that were still to come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<JobId>,
+    #[serde(flatten)]
+    outcome: Option<OutcomeText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<LostView>,
+}
+
+impl ResultLine {
+    /// Most bytes of the line.
+    pub(crate) fn most(&self) -> usize {
+        self.outcome.as_ref().map_or(0, |outcome| outcome.0.len()) + 1024
+    }
+}
 
 impl Batches {
-    /// The results as lines of JSON, in the order in which the runs end. Each has the id of the job, and its outcome or
-    /// an `error`. If the gateway stops before the last of them, the last line has an error and no id.
-    pub(crate) fn results(&self, batch: Arc<Batch>) -> impl Stream<Item = Bytes> + Send + use<> {
-        let lines = FuturesUnordered::new();
-        for (at, entry) in batch.entries.iter().enumerate() {
-            let (batch, run) = (batch.clone(), self.run(entry));
-            lines.push(async move { line(&batch.entries[at], run).await });
-        }
-        let draining = self.draining.clone();
-        stream::unfold(lines, move |mut lines| {
-            let draining = draining.clone();
+    /// The results, as the runs end. If the gateway stops before the last of them, the last line has an error and no
+    /// id. Whoever follows them has a number only: the batch knows which runs have ended.
+    pub(crate) fn results(&self, batch: Arc<Batch>) -> impl Stream<Item = ResultLine> + Send + use<> {
+        let (runs, draining) = (self.runs.clone(), self.draining.clone());
+        let ended = batch.ended.subscribe();
+        stream::unfold(Some((0, ended)), move |told| {
+            let (batch, runs, draining) = (batch.clone(), runs.clone(), draining.clone());
             async move {
-                tokio::select! {
-                    biased;
-                    line = lines.next() => line.map(|line| (line, lines)),
-                    () = draining.cancelled() => Some((stopped(), FuturesUnordered::new())),
+                let (told, mut ended) = told?;
+                if told == batch.entries.len() {
+                    return None;
                 }
+                let next = async { ended.wait_for(|ended| ended.len() > told).await.ok().map(|ended| ended[told]) };
+                let at = tokio::select! {
+                    biased;
+                    at = next => at?,
+                    () = draining.cancelled() => return Some((stopped(), None)),
+                };
+                let entry = &batch.entries[at];
+                let (outcome, error) = match Self::run_of(&runs, entry).map(|run| run.view()) {
+                    Some(RunView { outcome, error, .. }) => (outcome, error),
+                    None => (None, Some(entry.refused.get().cloned().unwrap_or_else(LostView::forgotten))),
+                };
+                Some((ResultLine { id: Some(entry.id.clone()), outcome, error }, Some((told + 1, ended))))
             }
         })
     }
 }
 
-/// The line of a run, as soon as it has ended.
-async fn line(entry: &Entry, run: Option<Arc<Run>>) -> Bytes {
-    if let Some(run) = &run {
-        run.settled(None).await;
-    }
-    let view = run.map(|run| run.view());
-    let (outcome, error) = match view {
-        Some(Ok(RunView { outcome, error, .. })) => (outcome, error),
-        Some(Err(problem)) => (None, Some(problem.into())),
-        None => (None, entry.refused.get().cloned()),
-    };
-    let text = match outcome {
-        Some(outcome) => serde_json::to_vec(&BatchLine { id: entry.id.as_str().to_owned(), outcome }),
-        None => serde_json::to_vec(&json!({ "id": entry.id, "error": error.unwrap_or_else(LostView::forgotten) })),
-    };
-    let mut text = text.unwrap_or_default();
-    text.push(b'\n');
-    text.into()
-}
-
 /// The last line of a gateway that stops.
-fn stopped() -> Bytes {
-    format!("{}\n", json!({ "error": { "code": "draining", "message": "the gateway is stopping" } })).into()
+fn stopped() -> ResultLine {
+    let (code, message) = ("draining".to_owned(), "the gateway is stopping".to_owned());
+    ResultLine { id: None, outcome: None, error: Some(LostView { code, message }) }
 }

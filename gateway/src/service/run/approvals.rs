@@ -13,6 +13,9 @@ use super::super::views::ApprovalView;
 /// Most calls of one run that are listed. What the fleet knows of the run has all of them.
 const MOST_WAITING: usize = 4096;
 
+/// What a call takes besides its texts.
+const PER_CALL: usize = 512;
+
 /// The calls that wait, as far as the gateway has heard of them.
 #[derive(Default)]
 pub(super) struct Approvals {
@@ -38,7 +41,8 @@ impl Waiting {
     }
 
     fn bytes(&self) -> usize {
-        self.arguments.as_ref().map_or(0, |arguments| arguments.get().len()) + self.tool.len() + self.pattern.len()
+        let arguments = self.arguments.as_ref().map_or(0, |arguments| arguments.get().len());
+        PER_CALL + arguments + self.tool.len() + self.pattern.len()
     }
 
     fn waited_ms(&self, now: Instant) -> u64 {

@@ -18,6 +18,10 @@ use crate::problem::Problem;
 const MOST_WAITING: usize = 4096;
 /// Number of calls whose fate is remembered.
 const REMEMBERED: usize = 1024;
+/// What a call that waits takes besides its text, here and in the client.
+const PER_CALL: usize = 2 << 10;
+/// What a call that is over takes.
+const PER_OVER: usize = 128;
 
 type Reply = Result<Box<RawValue>, ToolFailure>;
 
@@ -60,7 +64,7 @@ impl Calls {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.over.len() * PER_OVER
     }
 
     /// Adds a call. `None` if too many wait already.
@@ -71,7 +75,7 @@ impl Calls {
         // They are in the text, with every digit.
         call.arguments = serde_json::Value::Null;
         let (reply, answered) = oneshot::channel();
-        self.bytes += text.len();
+        self.bytes += text.len() + PER_CALL;
         self.waiting.push_back(Waiting { call, text, since: Instant::now(), reply });
         Some(answered)
     }
@@ -79,7 +83,7 @@ impl Calls {
     fn take(&mut self, call: &str) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.call.call == call)?;
         let waiting = self.waiting.remove(at)?;
-        self.bytes -= waiting.text.len();
+        self.bytes -= waiting.text.len() + PER_CALL;
         Some(waiting)
     }
 
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(calls.answer("a", br#"{"ok": 0.10}"#), Ok(Answered::Again));
         assert_eq!(calls.answer("a", br#"{"ok": 2}"#), Ok(Answered::Otherwise));
         assert_eq!(calls.answer("b", br#"{"ok": 2}"#), Ok(Answered::Unknown));
-        assert_eq!((calls.count(), calls.bytes()), (0, 0));
+        assert_eq!((calls.count(), calls.bytes()), (0, PER_OVER));
     }
 
     #[test]
@@ -188,6 +192,6 @@ mod tests {
         assert_eq!(calls.answer("b", br#"{"error": "x"}"#), Ok(Answered::Over));
         let _third = asked(&mut calls, "c");
         calls.close();
-        assert_eq!((calls.answer("c", br#"{"ok": 1}"#), calls.bytes()), (Ok(Answered::Over), 0));
+        assert_eq!((calls.answer("c", br#"{"ok": 1}"#), calls.bytes()), (Ok(Answered::Over), 3 * PER_OVER));
     }
 }

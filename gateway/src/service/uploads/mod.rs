@@ -109,9 +109,7 @@ impl Uploads {
             }
         }
         let mut held = self.budget.hold();
-        if !held.grow(PER_UPLOAD + 2 * wanted.path.0.len()) {
-            return Err(Problem::new("gateway_full", "the gateway holds as many bytes as it may"));
-        }
+        held.take(PER_UPLOAD + 2 * wanted.path.0.len())?;
         let id = Uuid::new_v4().simple().to_string();
         let expires = SystemTime::now() + KEPT;
         let upload = Arc::new(Upload::new(id.clone(), wanted, self.sessions.clone(), expires, held));
