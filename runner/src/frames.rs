@@ -29,7 +29,7 @@ pub use byte_string::ByteString;
 pub use checkpoint::{Checkpoint, Part, PartKind};
 pub use exit::{CodeError, End, Exit, Usage};
 pub use file_ops::{
-    Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
+    Digested, Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
 };
 pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omissions, Why};
 pub use kind::Kind;

@@ -5,8 +5,8 @@ mod common;
 use common::beside::{argv, file, shell};
 use common::{Runner, session};
 use thermae_runner::frames::{
-    Beside, ByteString, End, FileKind, FileOp, FileStat, Found, Listing, Matches, Resolved, Transferred, Work,
-    WriteMode,
+    Beside, ByteString, Digested, End, FileKind, FileOp, FileStat, Found, Listing, Matches, Resolved, Transferred,
+    Work, WriteMode,
 };
 
 /// A runner with a session in which this has run.
@@ -135,6 +135,23 @@ fn a_write_adds_makes_or_changes() {
 }
 
 #[test]
+fn a_file_is_extended_only_where_it_ends() {
+    let mut runner = with("printf abc > f");
+    runner.beside_with(b"def", &write("f", WriteMode::Extend(3))).ok();
+    for (end, errno) in [(3, "ESTALE"), (5, "ESTALE"), (7, "ESTALE")] {
+        assert_eq!(runner.beside_with(b"x", &write("f", WriteMode::Extend(end))).errno(), errno, "{end}");
+    }
+    assert_eq!(runner.beside_with(b"x", &write("none", WriteMode::Extend(0))).errno(), "ENOENT");
+    assert_eq!(runner.file("s", stat("none")).errno(), "ENOENT");
+    assert_eq!(runner.file("s", read("f")).ok(), "abcdef");
+    let digest = |path: &str| FileOp::Digest { path: path.into() };
+    let sha256 = "bef57ec7f53a6d40beb640a780a639c83bc29ac8a9816f1fc6c5c6dcd93c4721".to_owned();
+    assert_eq!(runner.file("s", digest("f")).result::<Digested>(), Digested { size: 6, sha256 });
+    assert_eq!(runner.file("s", digest("none")).errno(), "ENOENT");
+    assert_eq!(runner.file("s", digest(".")).errno(), "EISDIR");
+}
+
+#[test]
 fn a_full_disk_is_told_and_leaves_the_old_file() {
     let mut runner = with("echo old > f; head -c 30M /dev/zero > large");
     let input = vec![1; 900_000];
@@ -150,6 +167,9 @@ fn a_full_disk_is_told_and_leaves_the_old_file() {
     assert_eq!(runner.beside_with(&input, &write("f", WriteMode::Truncate)).errno(), "ENOSPC");
     assert_eq!(runner.file("s", read("f")).ok(), "old\n");
     assert_eq!(runner.beside_with(b"x", &write("g", WriteMode::At(1 << 40))).errno(), "EFBIG");
+    // What was added before the disk was full is taken back, so that it can be added again.
+    assert_eq!(runner.beside_with(&input, &write("f", WriteMode::Extend(4))).errno(), "ENOSPC");
+    assert_eq!(runner.file("s", read("f")).ok(), "old\n");
 }
 
 #[test]

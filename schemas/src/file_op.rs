@@ -104,6 +104,11 @@ pub enum FileOp {
         /// Most lines in the result.
         most: u32,
     },
+    /// Reads a regular file, and tells what its content is. The result is a [`Digested`].
+    Digest {
+        /// The file.
+        path: PathText,
+    },
     /// Resolves all links of a path. The result is a [`Resolved`].
     RealPath {
         /// The path.
@@ -127,6 +132,9 @@ pub enum WriteMode {
     CreateNew,
     /// Writes over it from this offset on, in bytes.
     At(u64),
+    /// Adds to its end, which must be at this offset, in bytes. Fails with `ENOENT` if there is no file, and with `ESTALE`
+    /// if its end is elsewhere.
+    Extend(u64),
 }
 
 /// What a path stands for.
@@ -192,6 +200,15 @@ pub struct Transferred {
     pub bytes: u64,
     /// The file's size afterwards, in bytes.
     pub size: u64,
+}
+
+/// What the content of a file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Digested {
+    /// How many bytes it has.
+    pub size: u64,
+    /// Its SHA-256, in hexadecimal digits.
+    pub sha256: String,
 }
 
 /// Paths that match a pattern, in the order of [`Listing`].

@@ -55,7 +55,7 @@ pub use error::{ErrorCode, ErrorInfo};
 pub use event::{Event, EventBody, OutputStream, Stream};
 pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_path};
 pub use file_op::{
-    Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
+    Digested, Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
 };
 pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};

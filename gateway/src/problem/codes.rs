@@ -119,6 +119,13 @@ pub const CODES: &[Code] = &[
     ),
     code("file_exists", 409, "There is a file already.", ""),
     code("call_over", 410, "The code does not wait for the tool call any more.", ""),
+    code(
+        "upload_lost",
+        410,
+        "What had come of an upload is not there any more: its session ended, or a program changed it. Nothing is left \
+         of it.",
+        "begin it again",
+    ),
     code("precondition_failed", 412, "The condition of a header is not met.", ""),
     code("unsupported_tus", 412, "The request does not name the version of tus that the gateway speaks.", ""),
     code("body_too_large", 413, "The body is larger than the gateway takes.", "send files by reference"),

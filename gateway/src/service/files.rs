@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use thermae_client::RequestHandle;
 use thermae_schemas::{
-    FileKind, FileOp, FileStat, JobId, Listing, PathText, Request, RequestDone, RequestEnd, RequestWork, SessionName,
-    Transferred, WriteMode, check_path,
+    Digested, FileKind, FileOp, FileStat, JobId, Listing, PathText, Request, RequestDone, RequestEnd, RequestWork,
+    SessionName, Transferred, WriteMode, check_path,
 };
 
 use super::exec::ended;
@@ -92,6 +92,11 @@ impl Sessions {
     /// Moves a file. One that is there is replaced.
     pub(super) async fn rename(&self, session: SessionName, from: PathText, to: PathText) -> Result<(), Problem> {
         self.done(session, FileOp::Move { from, to }).await.map(drop)
+    }
+
+    /// What the content of a file is.
+    pub(super) async fn digest(&self, session: SessionName, path: PathText) -> Result<Digested, Problem> {
+        self.valued(session, FileOp::Digest { path }).await
     }
 
     /// Removes what is at a path.

@@ -12,6 +12,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         test("an_upload_goes_on_after_a_broken_connection", an_upload_goes_on_after_a_broken_connection),
         test("only_the_content_that_was_said_becomes_a_file", only_the_content_that_was_said_becomes_a_file),
+        test("an_upload_ends_with_its_session_and_its_part", an_upload_ends_with_its_session_and_its_part),
         test("what_is_no_upload_is_refused", what_is_no_upload_is_refused),
         test("uploads_are_bounded_and_can_be_given_up", uploads_are_bounded_and_can_be_given_up),
         test("nothing_is_left_of_uploads_when_the_gateway_ends", nothing_is_left_of_uploads_when_the_gateway_ends),
@@ -113,7 +114,7 @@ async fn only_the_content_that_was_said_becomes_a_file() -> Result<()> {
     ensure!(send(&serving, &upload, 0, b"abc").await?.status == 204);
     let grow = json!({ "shell": "echo 0123456789 >> .*.part" });
     ensure!(serving.post("/v1/sessions/s/exec", &grow).await?.json()?["code"] == 0);
-    send(&serving, &upload, 3, b"def").await?.problem(422, "digest_mismatch")?;
+    send(&serving, &upload, 3, b"def").await?.problem(410, "upload_lost")?;
     ensure!(serving.get("/v1/sessions/s/files/f").await?.body == b"abcdef" && files(&serving).await? == ["f"]);
     // A name that can't be given can be given later.
     let upload = begun(&serving, "d", 1).await?;
@@ -125,6 +126,54 @@ async fn only_the_content_that_was_said_becomes_a_file() -> Result<()> {
     ensure!(serving.get("/v1/sessions/s/files/d").await?.body == b"x");
     begun(&serving, "empty", 0).await?;
     ensure!(serving.get("/v1/sessions/s/files/empty").await?.body.is_empty());
+    serving.end().await
+}
+
+/// What happens to an upload of which half has come: a request, or a job.
+const LOSE: [(&str, &str); 5] = [
+    ("closed", "begin"),
+    ("", "reset"),
+    ("rm .*.part", ""),
+    ("truncate -s 3 .*.part", ""),
+    ("truncate -s 5000 .*.part", ""),
+];
+
+async fn an_upload_ends_with_its_session_and_its_part() -> Result<()> {
+    let serving = Serving::new().await?;
+    let content = [[b'a'; 1000], [b'b'; 1000]].concat();
+    for (shell, session) in LOSE {
+        serving.run(json!({ "code": "x = 1", "session": { "id": "s", "reset": true } })).await?;
+        let upload = begun(&serving, "f", 2000).await?;
+        ensure!(send(&serving, &upload, 0, &content[..1000]).await?.status == 204);
+        if shell == "closed" {
+            ensure!(serving.ask("DELETE", "/v1/sessions/s", "", b"").await?.status == 204);
+        } else if !shell.is_empty() {
+            serving.post("/v1/sessions/s/exec", &json!({ "shell": shell })).await?;
+        }
+        if !session.is_empty() {
+            let reset = session == "reset";
+            serving.run(json!({ "code": "x = 2", "session": { "id": "s", "reset": reset } })).await?;
+        }
+        for _ in 0..2 {
+            send(&serving, &upload, 1000, &content[1000..]).await?.problem(410, "upload_lost")?;
+            serving.get(&upload).await?.problem(410, "upload_lost")?;
+        }
+        serving.get("/v1/sessions/s/files/f").await?.problem(404, "file_not_found")?;
+    }
+    // Who asks first is told, too.
+    serving.run(json!({ "code": "x = 1", "session": { "id": "s", "reset": true } })).await?;
+    let upload = begun(&serving, "f", 2000).await?;
+    serving.run(json!({ "code": "x = 1", "session": { "id": "s", "reset": true } })).await?;
+    serving.get(&upload).await?.problem(410, "upload_lost")?;
+    // What was changed without another length is found at the end, with and without a digest that was said.
+    for said in ["", &format!("?sha256={SHA}")] {
+        let upload = begun(&serving, &format!("f{said}"), 6).await?;
+        ensure!(send(&serving, &upload, 0, b"abcde").await?.status == 204);
+        let change = json!({ "shell": "printf XXXXX 1<> .*.part" });
+        ensure!(serving.post("/v1/sessions/s/exec", &change).await?.json()?["code"] == 0);
+        send(&serving, &upload, 5, b"f").await?.problem(410, "upload_lost")?;
+        ensure!(files(&serving).await?.is_empty(), "{:?}", files(&serving).await?);
+    }
     serving.end().await
 }
 
@@ -158,7 +207,7 @@ async fn what_is_no_upload_is_refused() -> Result<()> {
     ensure!(offset(&serving, &upload).await? == 0, "what was refused is not written");
     let closed = serving.ask("DELETE", "/v1/sessions/s", "", b"").await?;
     ensure!(closed.status == 204, "{closed:?}");
-    send(&serving, &upload, 0, b"abc").await?.problem(404, "session_lost")?;
+    send(&serving, &upload, 0, b"abc").await?.problem(410, "upload_lost")?;
     serving.end().await
 }
 

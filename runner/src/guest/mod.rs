@@ -60,6 +60,7 @@ fn file(op: &FileOp) -> Done {
             let search = grep::Search::new(pattern, glob.as_deref(), *ignore_case, *most)?;
             value(search.run(path)?)
         }
+        FileOp::Digest { path } => value(transfer::digest(path)?),
         FileOp::RealPath { path } => value(Resolved { path: paths::real(path)? }),
     }
 }

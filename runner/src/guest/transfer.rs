@@ -6,10 +6,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, fchmod, fstat, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
 
 use super::failure::on;
 use super::paths;
-use crate::frames::{ByteString, Failure, Transferred, WriteMode};
+use crate::frames::{ByteString, Digested, Failure, Transferred, WriteMode};
 
 /// The permission bits of a new file.
 const NEW: u32 = 0o644;
@@ -25,6 +26,28 @@ pub(super) fn read(path: &ByteString, offset: u64, length: Option<u64>) -> Resul
     };
     let bytes = send().map_err(on(path.clone()))?;
     Ok(Transferred { bytes, size: size(&file) })
+}
+
+/// Tells what the content of a file is.
+pub(super) fn digest(path: &ByteString) -> Result<Digested, Failure> {
+    let mut file = paths::regular(path, OFlags::RDONLY)?;
+    let mut content = Content(Sha256::new());
+    let size = copy(&mut file, &mut content).map_err(on(path.clone()))?;
+    Ok(Digested { size, sha256: hex::encode(content.0.finalize()) })
+}
+
+/// Takes content, and keeps its digest.
+struct Content(Sha256);
+
+impl Write for Content {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Writes standard input to a file.
@@ -54,7 +77,10 @@ pub(super) fn write(path: &ByteString, mode: WriteMode, permissions: Option<u32>
             let bytes = file.fill(&mut stream(0).map_err(failed)?).map_err(failed)?;
             (file.put(bits, false).map_err(failed)?, bytes)
         }
-        (WriteMode::Append | WriteMode::At(_), there) => in_place(path, mode, there, permissions).map_err(failed)?,
+        (WriteMode::Extend(_), None) => return Err(failed(Errno::NOENT.into())),
+        (WriteMode::Append | WriteMode::At(_) | WriteMode::Extend(_), there) => {
+            in_place(path, mode, there, permissions).map_err(failed)?
+        }
     };
     Ok(Transferred { bytes, size: size(&file) })
 }
@@ -75,7 +101,8 @@ fn in_place(
     there: Option<OwnedFd>,
     permissions: Option<u32>,
 ) -> io::Result<(File, u64)> {
-    let flags = OFlags::WRONLY | if mode == WriteMode::Append { OFlags::APPEND } else { OFlags::empty() };
+    let appends = matches!(mode, WriteMode::Append | WriteMode::Extend(_));
+    let flags = OFlags::WRONLY | if appends { OFlags::APPEND } else { OFlags::empty() };
     let mut file = match there {
         Some(found) => paths::reopen(&found, flags)?,
         None => {
@@ -83,14 +110,23 @@ fn in_place(
             File::from(openat(CWD, &*path.0, flags, Mode::from_raw_mode(NEW))?)
         }
     };
+    if let WriteMode::Extend(end) = mode
+        && size(&file) != end
+    {
+        return Err(Errno::STALE.into());
+    }
     if let Some(bits) = permissions {
         fchmod(&file, Mode::from_raw_mode(bits & 0o7777))?;
     }
     if let WriteMode::At(offset) = mode {
         file.seek(SeekFrom::Start(offset))?;
     }
-    let bytes = copy(&mut stream(0)?, &mut file)?;
-    Ok((file, bytes))
+    let copied = copy(&mut stream(0)?, &mut file);
+    if let (Err(_), WriteMode::Extend(end)) = (&copied, mode) {
+        // So that the same bytes can be added later.
+        let _ = file.set_len(end);
+    }
+    Ok((file, copied?))
 }
 
 /// A file that has no name until it is complete. If the process is killed before, nothing is left of the file.

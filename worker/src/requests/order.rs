@@ -29,6 +29,7 @@ pub(super) fn file(op: FileOp) -> Work {
                 WriteMode::Append => frames::WriteMode::Append,
                 WriteMode::CreateNew => frames::WriteMode::CreateNew,
                 WriteMode::At(offset) => frames::WriteMode::At(offset),
+                WriteMode::Extend(end) => frames::WriteMode::Extend(end),
             };
             To::Write { path: path(at), mode, permissions }
         }
@@ -39,6 +40,7 @@ pub(super) fn file(op: FileOp) -> Work {
         FileOp::Grep { path: at, pattern, glob, ignore_case, most } => {
             To::Grep { path: path(at), pattern, glob, ignore_case, most }
         }
+        FileOp::Digest { path: at } => To::Digest { path: path(at) },
         FileOp::RealPath { path: at } => To::RealPath { path: path(at) },
     })
 }

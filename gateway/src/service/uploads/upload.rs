@@ -53,8 +53,17 @@ enum Stage {
     Open,
     /// The file has its name.
     Complete,
-    /// Nothing is left of it.
+    /// Nothing is left of it: it was given up, or it was not what was said.
     Gone,
+    /// Nothing is left of it: its session has ended, or a program of it changed what had come.
+    Lost,
+}
+
+fn lost() -> Problem {
+    Problem::new(
+        "upload_lost",
+        "what had come of the upload is not there any more: its session ended, or a program changed it",
+    )
 }
 
 /// A hidden file beside the one that an upload makes: in the same file system, so that it gets its name in one step.
@@ -85,9 +94,14 @@ impl Upload {
 
     /// What it is now.
     pub(crate) async fn view(&self) -> Result<UploadView, Problem> {
-        let state = self.state.lock().await;
-        if state.stage == Stage::Gone {
-            return Err(unknown(&self.id));
+        let mut state = self.state.lock().await;
+        self.is_there(&state)?;
+        if state.stage == Stage::Open {
+            let found = self.sessions.stat(self.wanted.session.clone(), self.part.clone(), true).await;
+            let (size, told) = (state.offset, found.map(|found| found.size));
+            if self.unless_lost(&mut state, told).await? != size {
+                return Err(self.lose(&mut state).await);
+            }
         }
         Ok(UploadView {
             id: self.id.clone(),
@@ -108,9 +122,7 @@ impl Upload {
 
     async fn add(&self, at: u64, block: Bytes) -> Result<u64, Problem> {
         let mut state = self.state.lock().await;
-        if state.stage == Stage::Gone {
-            return Err(unknown(&self.id));
-        }
+        self.is_there(&state)?;
         if at != state.offset {
             let detail = format!("the upload has {} bytes, and the part begins at {at}", state.offset);
             return Err(Problem::new("upload_offset", detail).with("offset", state.offset));
@@ -120,10 +132,13 @@ impl Upload {
             return Err(Problem::new("body_too_large", format!("the upload has {length} bytes in all")));
         }
         if !block.is_empty() {
-            let mode = WriteMode::At(at);
+            // What is there must be what came: another session of the name does not have it.
+            let mode = WriteMode::Extend(at);
             let change = self.sessions.write(self.wanted.session.clone(), self.part.clone(), mode, None)?;
             change.give(block.clone()).await;
-            if change.finish().await?.bytes != block.len() as u64 {
+            let written = change.finish().await;
+            let written = self.unless_lost(&mut state, written).await?;
+            if written.bytes != block.len() as u64 {
                 return Err(Problem::new("fleet_failed", "the part was not written as a whole"));
             }
             state.content.update(&block);
@@ -135,22 +150,48 @@ impl Upload {
         Ok(end)
     }
 
-    /// Gives the file its name, if its content is what was said. Can be tried again if the name can't be given.
+    /// Gives the file its name, if its content is what was sent, and what was said. Can be tried again if the name can't
+    /// be given.
     async fn complete(&self, state: &mut State) -> Result<(), Problem> {
-        let Wanted { session, path, length, sha256, .. } = &self.wanted;
-        let found = hex::encode(state.content.clone().finalize());
-        let size = self.sessions.stat(session.clone(), self.part.clone(), true).await?.size;
-        let why = match sha256 {
-            Some(said) if *said != found => format!("the SHA-256 of the content is {found}, and not {said}"),
-            _ if size != *length => format!("a program of the session changed the file: it has {size} bytes"),
-            _ => {
-                self.sessions.rename(session.clone(), self.part.clone(), path.clone()).await?;
-                state.stage = Stage::Complete;
-                return Ok(());
-            }
-        };
+        let Wanted { session, path, sha256, .. } = &self.wanted;
+        let sent = hex::encode(state.content.clone().finalize());
+        if let Some(said) = sha256.as_ref().filter(|said| **said != sent) {
+            self.remove(state).await;
+            let why = format!("the SHA-256 of the content is {sent}, and not {said}");
+            return Err(Problem::new("digest_mismatch", why));
+        }
+        let found = self.sessions.digest(session.clone(), self.part.clone()).await;
+        let found = self.unless_lost(state, found).await?;
+        if found.sha256 != sent {
+            return Err(self.lose(state).await);
+        }
+        let named = self.sessions.rename(session.clone(), self.part.clone(), path.clone()).await;
+        self.unless_lost(state, named).await?;
+        state.stage = Stage::Complete;
+        Ok(())
+    }
+
+    fn is_there(&self, state: &State) -> Result<(), Problem> {
+        match state.stage {
+            Stage::Open | Stage::Complete => Ok(()),
+            Stage::Gone => Err(unknown(&self.id)),
+            Stage::Lost => Err(lost()),
+        }
+    }
+
+    /// What came of an operation on the part, or that the part is lost: it is not there or not as it was, or its session
+    /// has ended.
+    async fn unless_lost<T>(&self, state: &mut State, done: Result<T, Problem>) -> Result<T, Problem> {
+        let Err(problem) = done else { return done };
+        let is_lost = matches!(problem.code, "file_not_found" | "session_lost" | "session_expired")
+            || problem.more.get("errno").is_some_and(|errno| errno == "ESTALE");
+        if is_lost { Err(self.lose(state).await) } else { Err(problem) }
+    }
+
+    async fn lose(&self, state: &mut State) -> Problem {
         self.remove(state).await;
-        Err(Problem::new("digest_mismatch", why))
+        state.stage = Stage::Lost;
+        lost()
     }
 
     /// Removes what came so far, unless the file has its name.
