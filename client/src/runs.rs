@@ -29,7 +29,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn info(shared: &Shared, query: RunQuery, within: Duration) -> Result<(Event, Bytes), Error> {
     let ask = || async {
         match questions::ask(shared, Query::run(JobId::random(), query.clone()), within).await? {
-            Answer::Run(event, text) => Ok((*event, text)),
+            Answer::Run(event, text) => queued_here(shared, *event, text),
             Answer::Sessions(_) | Answer::Decided(_) => Err(Error::NoAnswer(within)),
         }
     };
@@ -45,6 +45,19 @@ pub(crate) async fn take_over(
 ) -> Result<(Event, Bytes), Error> {
     let ask = || take_over_once(shared, query.clone(), follower.clone(), within);
     until_known(shared, ask, |answer| matches!(answer, Err(Error::UnknownRun(_)))).await
+}
+
+/// The fleet's answer. A run that it does not know, and that this client follows, waits in its queue: no scheduler has
+/// seen it yet.
+fn queued_here(shared: &Shared, event: Event, text: Bytes) -> Result<(Event, Bytes), Error> {
+    let EventBody::Run(info) = &event.body else { return Ok((event, text)) };
+    if info.state != RunState::Unknown || shared.jobs.follower(&info.run).is_none() {
+        return Ok((event, text));
+    }
+    let info = RunInfo::new(info.run.clone(), RunState::Queued);
+    let event = Event { body: EventBody::Run(info), ..event };
+    let text = event.to_json()?.into();
+    Ok((event, text))
 }
 
 fn is_unknown(event: &Event) -> bool {

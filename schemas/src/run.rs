@@ -69,7 +69,8 @@ impl RunInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// The job was handed out, and its code has not started.
+    /// The code has not started: the job was handed out, or still waits in its queue and was submitted by the client that
+    /// asks.
     Queued,
     /// The code runs.
     Running,
@@ -79,8 +80,8 @@ pub enum RunState {
     Paused,
     /// The job has ended. Its outcome follows as the event `result` of the job.
     Ended,
-    /// The fleet has no record of such a job of this tenant: it was not submitted, still waits in its queue, or was
-    /// forgotten.
+    /// The fleet has no record of such a job of this tenant: it was not submitted, still waits in its queue and was
+    /// submitted by another client, or was forgotten.
     Unknown,
     /// A state that the reader does not know, because a newer release sent it.
     #[serde(other)]

@@ -27,7 +27,7 @@ fn in_path_of(op: Op, name: &str, schemas: &mut Schemas) -> Value {
     let text = json!({ "type": "string", "minLength": 1 });
     let (schema, what) = match (op, name) {
         (Op::Artifact, "name") => {
-            (text, "Path of the artifact below its directory: a/b.csv for /workspace/artifacts/a/b.csv.")
+            (text, "Path of the artifact below /workspace/artifacts: a/b.csv for /workspace/artifacts/a/b.csv.")
         }
         (Op::Batch | Op::BatchResults | Op::CancelBatch, "id") => {
             (schemas.of::<JobId>(), "Id of the batch, percent-encoded.")

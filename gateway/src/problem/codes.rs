@@ -117,6 +117,7 @@ pub const CODES: &[Code] = &[
         "The part does not begin where the upload ends.",
         "ask for the upload's offset, and go on from there",
     ),
+    code("file_changed", 409, "The file became shorter while it was read.", "read it again"),
     code("file_exists", 409, "There is a file already.", ""),
     code("call_over", 410, "The code does not wait for the tool call any more.", ""),
     code(

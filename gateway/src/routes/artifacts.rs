@@ -15,7 +15,7 @@ use crate::service::{Content, artifact, content};
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
     let service = &call.service;
-    let artifact = artifact(service, &id, call.part("name"))?;
+    let artifact = artifact(service, &id, call.part("name"), call.query("root")?.unwrap_or(false))?;
     let (size, tag) = (artifact.size, format!("\"{}\"", artifact.sha256));
     let asked = asked(&call, &tag)?;
     let (status, range) = match part(asked.as_deref(), size) {

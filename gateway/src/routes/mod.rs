@@ -39,6 +39,7 @@ pub(crate) fn parameters(op: Op) -> &'static [&'static str] {
         Op::Submit | Op::Run => &["wait", "until"],
         Op::Cancel | Op::SubmitBatch | Op::Batch | Op::CancelBatch => &["wait"],
         Op::Runs => &["state", "limit", "cursor"],
+        Op::Artifact => &["root"],
         Op::RunInfo => &["stdout_from", "stderr_from"],
         Op::CloseSession => &["pool"],
         Op::Checkpoint => &["pool", "ttl_ms"],

@@ -21,20 +21,20 @@ pub(crate) enum Content {
     At(String),
 }
 
-/// The path of an artifact below the directories of artifacts: `a/b` for `/workspace/artifacts/a/b`, and `session/a`
-/// for `/session/artifacts/a`.
-fn place(path: &str) -> String {
-    let session = || path.strip_prefix("/session/artifacts/").map(|rest| format!("session/{rest}"));
-    path.strip_prefix("/workspace/artifacts/").map(str::to_owned).or_else(session).unwrap_or_else(|| path.to_owned())
+/// The path of an artifact that a request names: below `/workspace/artifacts`, or from the root if it was asked for so.
+/// Each artifact has one name of each kind at most, so no two are mistaken for each other.
+fn path(name: &str, from_root: bool) -> String {
+    format!("{}/{name}", if from_root { "" } else { "/workspace/artifacts" })
 }
 
-/// Finds an artifact of a run that has ended, by its path below the directory of artifacts.
-pub(crate) fn artifact(service: &Service, id: &JobId, name: &str) -> Result<Artifact, Problem> {
+/// Finds an artifact of a run that has ended, by the name that a request gives it.
+pub(crate) fn artifact(service: &Service, id: &JobId, name: &str, from_root: bool) -> Result<Artifact, Problem> {
     let run = service.run(id)?;
     if !run.has_ended() {
         return Err(Problem::new("not_ended", "the run has not ended yet"));
     }
-    let found = run.artifacts()?.into_iter().find(|artifact| place(&artifact.path) == name);
+    let path = path(name, from_root);
+    let found = run.artifacts()?.into_iter().find(|artifact| artifact.path == path);
     found.ok_or_else(|| Problem::new("unknown_artifact", format!("the run has left no artifact {name:?}")))
 }
 
@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn an_artifact_is_found_by_its_path_below_its_directory() {
-        assert_eq!(place("/workspace/artifacts/a/b.csv"), "a/b.csv");
-        assert_eq!(place("/session/artifacts/a"), "session/a");
+        assert_eq!(path("a/b.csv", false), "/workspace/artifacts/a/b.csv");
+        assert_eq!(path("session/artifacts/a", true), "/session/artifacts/a");
+        assert_ne!(path("session/artifacts/a", false), path("session/artifacts/a", true));
     }
 }

@@ -1,5 +1,6 @@
 //! Files of live sessions.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,9 +21,12 @@ const ENTRIES: u32 = 10_000;
 /// The content of a file, as it comes.
 pub(crate) struct FileRead {
     handle: RequestHandle,
-    /// The first piece. It came before anything was told to the caller, so that errors can be.
-    first: Option<Bytes>,
+    /// The first pieces. They came before anything was told to the caller, so that errors can be.
+    first: VecDeque<Bytes>,
 }
+
+/// Bytes that come before anything is told to the caller: no less than HTTP keeps before it writes.
+const AHEAD: u64 = 64 << 10;
 
 /// The bytes that a write gets.
 pub(crate) struct Change {
@@ -63,9 +67,15 @@ impl Sessions {
     ) -> Result<FileRead, Problem> {
         let op = FileOp::Read { path, offset, length: Some(length) };
         let (handle, _) = self.start(request(session, op), Bytes::new())?;
-        let first = handle.output().await.map(|(_, piece)| piece);
-        if first.is_none() {
-            succeeded(handle.done().await?)?;
+        let (mut first, mut came) = (VecDeque::new(), 0);
+        while came < length.min(AHEAD) {
+            let Some((_, piece)) = handle.output().await else {
+                succeeded(handle.done().await?)?;
+                let why = format!("the file had {length} bytes of what was asked for, and now has {came}");
+                return Err(Problem::new("file_changed", why));
+            };
+            came += piece.len() as u64;
+            first.push_back(piece);
         }
         Ok(FileRead { handle, first })
     }
@@ -118,7 +128,7 @@ impl Sessions {
 impl FileRead {
     /// The next piece; `None` after the last one.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Problem> {
-        if let Some(first) = self.first.take() {
+        if let Some(first) = self.first.pop_front() {
             return Ok(Some(first));
         }
         match self.handle.output().await {

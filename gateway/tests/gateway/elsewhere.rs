@@ -13,6 +13,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("a_run_is_taken_over", a_run_is_taken_over),
         test("many_requests_take_one_run_over", many_requests_take_one_run_over),
         test("a_run_that_the_fleet_does_not_know_is_unknown", a_run_that_the_fleet_does_not_know_is_unknown),
+        test("a_run_that_waits_in_its_queue_is_queued", a_run_that_waits_in_its_queue_is_queued),
     ]
 }
 
@@ -137,5 +138,22 @@ async fn a_run_that_the_fleet_does_not_know_is_unknown() -> Result<()> {
     serving.get("/v1/runs/nobody").await?.problem(404, "unknown_run")?;
     serving.get("/v1/runs/nobody/info?stdout_from=-1").await?.problem(400, "bad_parameter")?;
     serving.metric("thermae_gateway_runs{state=\"underway\"} 0").await?;
+    serving.end().await
+}
+
+async fn a_run_that_waits_in_its_queue_is_queued() -> Result<()> {
+    let serving = Serving::slots(1).await?;
+    let takes = json!({ "id": "takes", "code": "open('begun', 'w')\nimport time; time.sleep(600)" });
+    ensure!(serving.post("/v1/runs", &takes).await?.status == 202);
+    while serving.get("/v1/runs/takes/info").await?.json()?["state"] != "running" {}
+    // More than are handed out at once.
+    for n in 0..20 {
+        ensure!(serving.post("/v1/runs", &json!({ "id": format!("r{n}"), "code": "1" })).await?.status == 202);
+    }
+    for n in 0..20 {
+        let told = serving.get(&format!("/v1/runs/r{n}/info")).await?;
+        ensure!(told.status == 200 && told.json()?["state"] == "queued", "r{n}: {told:?}");
+        ensure!(serving.get(&format!("/v1/runs/r{n}")).await?.json()?["state"] == "underway");
+    }
     serving.end().await
 }

@@ -12,6 +12,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         test("files_are_written_read_and_removed", files_are_written_read_and_removed),
         test("a_path_leads_nowhere_else", a_path_leads_nowhere_else),
+        test("a_file_that_is_cut_while_it_is_read_is_told", a_file_that_is_cut_while_it_is_read_is_told),
     ]
 }
 
@@ -117,5 +118,27 @@ async fn a_path_leads_nowhere_else() -> Result<()> {
     // What the sandbox shows is the sandbox's own.
     let hosts = serving.get(&format!("{FILES}/etc/hostname?root=true&op=stat")).await?;
     ensure!([200, 404].contains(&hosts.status), "{hosts:?}");
+    serving.end().await
+}
+
+async fn a_file_that_is_cut_while_it_is_read_is_told() -> Result<()> {
+    let serving = Serving::new().await?;
+    serving.session("s").await?;
+    let cut = "import os\nwhile True:\n    for size in (50_000, 0, 50_000, 10): open('f', 'a').truncate(size)";
+    let cutting = json!({ "id": "cut", "code": cut, "session": { "id": "s" } });
+    ensure!(serving.post("/v1/runs", &cutting).await?.status == 202);
+    let (mut whole, mut told) = (0, 0);
+    // Every read has an answer, whatever happens between a look at the file and its content.
+    while whole < 20 || told < 3 {
+        let read = serving.get("/v1/sessions/s/files/f").await?;
+        match read.status {
+            200 => whole += 1,
+            404 => {}
+            _ => {
+                read.problem(409, "file_changed")?;
+                told += 1;
+            }
+        }
+    }
     serving.end().await
 }

@@ -79,6 +79,7 @@ class AsyncRun:
         tools = job.tools(sandbox.tools)
         allowed = job.capabilities(sandbox.capabilities)
         token = job.token(sandbox.token, tools)
+        job.must_start = False  # Nobody waits for it.
         failures = 0
         while True:
             try:

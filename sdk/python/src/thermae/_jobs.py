@@ -58,10 +58,11 @@ class JobOptions(TypedDict, total=False):
             nothing. Calls that no capability allows raise `ToolError` in the code, and are not made.
         token: A capability token, in place of the sandbox's own. A call then needs its leave, too, and counts for all
             jobs that use it.
-        timeout: Seconds that the code can run. The job then also has to start within a minute, unless `start_within`
-            says otherwise, so the whole wait is bounded. Waiting for tools does not count, up to `pause`.
-            `THERMAE_TIMEOUT` is the default, and else the fleet's own.
-        start_within: Seconds within which the code must start.
+        timeout: Seconds that the code can run. Waiting for tools does not count, up to `pause`. `THERMAE_TIMEOUT` is
+            the default, and else the fleet's own.
+        start_within: Seconds within which the code must start, a minute by default. So the whole wait is bounded. The
+            jobs of a batch, which wait for each other, and those of `submit`, for which nobody waits, have no default
+            without `timeout`.
         cpu: Seconds of CPU time.
         memory: Memory, in bytes or as text such as `256MiB`.
         pids: Number of processes and threads.
@@ -149,7 +150,10 @@ class Job:
         id: The job's id.
         code: The program.
         options: What was said about it.
+        must_start: Whether it must start within a minute even if nothing was said about time.
     """
+
+    must_start = True
 
     def __init__(self, code: str = "", **options: Unpack[JobOptions]) -> None:
         """Makes a job.
@@ -252,7 +256,7 @@ class Job:
             "pause_ms": _optional(to_ms, options.get("pause")),
         }
         start_within = options.get("start_within")
-        if start_within is None and timeout is not None:
+        if start_within is None and (self.must_start or timeout is not None):
             start_within = START_WITHIN
         inputs = inputs_to_wire(options.get("inputs") or {})
         if inputs and protocol < 2:

@@ -77,6 +77,7 @@ def job_of(one: str | Job, options: JobOptions, under_way: Container[str]) -> Jo
         ValueError: A job with its id is under way.
     """
     job = one if isinstance(one, Job) else Job(one, **options)
+    job.must_start = False  # The jobs of a batch wait for each other.
     if job.id in under_way:
         raise ValueError(f"two jobs of the batch have the id {job.id}: make a new Job for each run")
     return job

@@ -39,6 +39,8 @@ def wire(
 
 def test_the_smallest_job_says_nothing_but_its_code() -> None:
     job = Job("print(1)")
+    assert wire(job) == {"id": job.id, "code": "print(1)", "language": "python", "start_within_ms": 60_000}
+    job.must_start = False
     assert wire(job) == {"id": job.id, "code": "print(1)", "language": "python"}
     assert len(job.id) == 32
     assert job.id != Job("print(1)").id
@@ -225,7 +227,8 @@ def test_a_token_is_a_text() -> None:
 def test_a_command_is_a_job_in_bash_without_tools() -> None:
     job = Job(argv=["grep", "-c", "two words"])
     assert job.tools({"t": tool(test_a_command_is_a_job_in_bash_without_tools)}) == {}
-    assert wire(job) == {"id": job.id, "argv": ["grep", "-c", "two words"], "language": "bash"}
+    argv = ["grep", "-c", "two words"]
+    assert wire(job) == {"id": job.id, "argv": argv, "language": "bash", "start_within_ms": 60_000}
 
 
 def test_a_timeout_bounds_the_whole_wait(monkeypatch: pytest.MonkeyPatch) -> None:
