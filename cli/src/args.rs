@@ -221,6 +221,9 @@ pub(crate) struct ToolArgs {
     /// trusted it (thermae trust)
     #[arg(long, visible_alias = "tools", value_name = "FILE")]
     pub(crate) tools_file: Option<PathBuf>,
+    /// Let a call of a tool give its result at once: the program then does not await it
+    #[arg(long)]
+    pub(crate) sync_tools: bool,
 }
 
 /// What a job may use.

@@ -59,6 +59,9 @@ pub(crate) struct Message {
     /// `done`: value of the last expression, as a MIME bundle.
     #[serde(default)]
     pub(crate) value: Option<Box<RawValue>>,
+    /// `done`: what whoever wrote the code should know about it.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
     /// `done`, of what runs beside a session's program: why it could not be started, or failed.
     #[serde(default)]
     pub(crate) failure: Option<Failure>,

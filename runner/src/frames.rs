@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use beside::{Beside, Command, Failure, Program, Work};
 pub use byte_string::ByteString;
 pub use checkpoint::{Checkpoint, Part, PartKind};
-pub use exit::{CodeError, End, Exit, Usage};
+pub use exit::{CodeError, End, Exit, LONGEST_NOTE, MOST_NOTES, Usage};
 pub use file_ops::{
     Digested, Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
 };

@@ -182,3 +182,123 @@ fn a_run_behind_results_that_nobody_read_has_its_output() {
     runner.wait(first).ok();
     assert_eq!(runner.wait(second).ok(), "mine\n");
 }
+
+/// What a run's notes are, with every call of a tool answered with 7.
+fn notes_of(runner: &mut Runner, run: &Run, calls: usize) -> Vec<String> {
+    let number = runner.begin(run);
+    for _ in 0..calls {
+        let (_, call) = runner.wait_call();
+        runner.answer(number, call.call, Ok(json!(7)));
+    }
+    runner.wait(number).exit.unwrap().notes
+}
+
+fn forgot(name: &str, times: &str) -> String {
+    format!("You called {name} without await{times}, so it did not run: write `await {name}(...)`.")
+}
+
+#[test]
+fn a_call_without_await_is_noted() {
+    let mut runner = Runner::new();
+    for code in [
+        "print(add(1, 2))",
+        "add(1, 2)",
+        "total = add(1, 2)\nprint(total)",
+        "def total():\n    return add(1, 2)\nprint(total())",
+        "add(1, 2) + 1",
+        "def total():\n    found = add(1, 2)\n    return found['total']\ntotal()",
+        "kept = {'total': add(1, 2)}",
+        "try:\n    add(1, 2) + 1\nexcept TypeError as error:\n    kept = error",
+        "import asyncio\nasync def main():\n    add(1, 2)\nasyncio.run(main())",
+        "import warnings\nwarnings.simplefilter('ignore')\nadd(1, 2)\nraise SystemExit(0)",
+        "import warnings\nwarnings.simplefilter('error')\nadd(1, 2)",
+    ] {
+        assert_eq!(notes_of(&mut runner, &with_tools(code), 0), [forgot("add", "")], "{code}");
+    }
+    let code = "kept = [add(n, n) for n in range(3)]\nprint(web_search('q'))\nasync def main(): pass\nmain()";
+    let mut notes = notes_of(&mut runner, &with_tools(code), 0);
+    notes.sort();
+    assert_eq!(notes, [forgot("add", " 3 times"), forgot("main", ""), forgot("web_search", "")]);
+    // Python's own warning is what it is elsewhere.
+    for (code, place) in [("\nadd(1, 2)\npass", "main.py:2"), ("add(1, 2)", "sys:1")] {
+        let outcome = runner.run(&with_tools(code));
+        let errors = String::from_utf8_lossy(&outcome.stderr);
+        let warning = format!("{place}: RuntimeWarning: coroutine 'add' was never awaited\n");
+        assert!(errors.contains(&warning), "{errors}");
+    }
+}
+
+#[test]
+fn a_call_that_is_awaited_somehow_is_not_noted() {
+    let mut runner = Runner::new();
+    for (calls, code) in [
+        (1, "await add(1, 2)"),
+        (1, "later = add(1, 2)\nawait later"),
+        (2, "import asyncio\nawait asyncio.gather(add(1, 2), add(3, 4))"),
+        (1, "import asyncio\ntask = asyncio.create_task(add(1, 2))\nawait task"),
+        (1, "import asyncio\nawait asyncio.wait_for(add(1, 2), 60)"),
+        (1, "import asyncio\nasync def main():\n    return await add(1, 2)\nasyncio.run(main())"),
+        (1, "import asyncio\nasyncio.run(add(1, 2))"),
+        (
+            2,
+            "import asyncio\nasync with asyncio.TaskGroup() as group:\n    [group.create_task(add(n, n)) for n in (1, 2)]",
+        ),
+        (1, "add.sync(1, 2)"),
+        (0, "add(1, 2).close()"),
+        (0, "print(add, tools)"),
+    ] {
+        assert_eq!(notes_of(&mut runner, &with_tools(code), calls), [""; 0], "{code}");
+    }
+}
+
+#[test]
+fn a_sessions_coroutine_is_noted_once() {
+    let mut runner = Runner::new();
+    let ask = |code: &str| Run { tools: vec![tool("add", &["a", "b"])], ..session("f", code) };
+    let mut notes = |code: &str, calls| notes_of(&mut runner, &ask(code), calls);
+    assert_eq!(notes("kept = add(1, 2)", 0), [forgot("add", "")]);
+    assert_eq!(notes("print(1)", 0), [""; 0]);
+    assert_eq!(notes("again = add(1, 2)", 0), [forgot("add", "")]);
+    assert_eq!(notes("del kept", 0), [""; 0]);
+    assert_eq!(notes("await again", 1), [""; 0]);
+    assert_eq!(
+        notes("import asyncio\ntask = asyncio.get_event_loop().create_task(add(1, 2))\nawait asyncio.sleep(0)", 1),
+        [""; 0]
+    );
+}
+
+#[test]
+fn notes_are_bounded_whatever_the_program_says() {
+    let mut runner = Runner::new();
+    let code = "
+import sys
+frame = sys._getframe()
+while type(own := frame.f_locals.get('self')).__name__ != 'Harness':
+    frame = frame.f_back
+own.forgotten.counts = {chr(233) * 1000 + str(n): 1 for n in range(100)}
+";
+    let notes = runner.run(&with_tools(code)).exit.unwrap().notes;
+    assert_eq!((notes.len(), notes.iter().map(String::len).max().unwrap()), (16, 511));
+}
+
+#[test]
+fn synchronous_tools_give_their_results() {
+    let mut runner = Runner::new();
+    let sync = |code: &str| Run { sync_tools: true, ..with_tools(code) };
+    let code = "
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+print(add(1, 2) + 1, add.sync(a=1, b=2), inspect.iscoroutinefunction(add), add.__name__)
+with ThreadPoolExecutor(2) as pool:
+    print(list(pool.map(add, [1, 2], [3, 4])))
+print(tools.describe('add').splitlines()[0], inspect.signature(add))
+";
+    let number = runner.begin(&sync(code));
+    for _ in 0..4 {
+        let (_, call) = runner.wait_call();
+        runner.answer(number, call.call, Ok(json!(7)));
+    }
+    let outcome = runner.wait(number);
+    assert_eq!(outcome.ok(), "8 7 False add\n[7, 7]\nadd(a, b) (a, b)\n");
+    assert_eq!(outcome.exit.unwrap().notes, [""; 0]);
+}

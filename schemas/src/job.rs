@@ -52,6 +52,10 @@ pub struct Job {
     /// Functions of the client that the code can call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
+    /// Whether calling a tool gives its result, as any function does: the code then does not await it. Without this, a
+    /// call gives something to await. Only Python has both.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sync_tools: bool,
     /// What the code can do with the tools, from protocol 3 on: calls that no capability allows raise an error in the
     /// code and are not sent. An empty list allows nothing. Without the field, the code can make any call that the
     /// tools themselves allow.
@@ -141,6 +145,7 @@ impl Job {
             session: None,
             limits: LimitRequest::default(),
             tools: Vec::new(),
+            sync_tools: false,
             capabilities: None,
             token: None,
             stream: Vec::new(),

@@ -106,6 +106,10 @@ pub struct Outcome {
     /// What went wrong. Every outcome except `succeeded` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
+    /// What whoever wrote the code should know about it, whether or not it succeeded: `You called X without await`, for
+    /// example. Sentences for people and models.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What the job used.
     #[serde(default)]
     pub usage: Usage,
@@ -151,6 +155,7 @@ impl Outcome {
             artifacts_left_out: Vec::new(),
             artifacts_left_out_more: 0,
             error: None,
+            notes: Vec::new(),
             usage: Usage::default(),
             limits: None,
             session: None,

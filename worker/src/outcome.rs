@@ -47,6 +47,7 @@ pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Tol
     let (status, error) = judge(&exit, about.limits, about.tool_wait);
     let mut outcome = Outcome::new(status);
     outcome.error = error;
+    outcome.notes = exit.notes;
     match exit.end {
         End::Exited { code } => outcome.exit_code = Some(code),
         End::Raised => outcome.exit_code = Some(1),
@@ -257,6 +258,7 @@ mod tests {
             warm: true,
             session_lives: false,
             left_out: frames::Omissions::default(),
+            notes: vec!["a note".to_owned()],
         };
         let bounds = Bounds::default();
         let about =

@@ -16,6 +16,7 @@ pub(crate) struct Defaults {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) limits: LimitRequest,
     pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) sync_tools: bool,
 }
 
 /// A job's id and its place in the file.
@@ -131,6 +132,7 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
     {
         return Err(format!("the tool {:?} has no command: give it one with --tool {}=COMMAND", tool.name, tool.name));
     }
+    job.sync_tools |= defaults.sync_tools;
     let (asked, default) = (&mut job.limits, &defaults.limits);
     asked.wall_ms = asked.wall_ms.or(default.wall_ms);
     asked.cpu_ms = asked.cpu_ms.or(default.cpu_ms);

@@ -47,7 +47,8 @@ pub(crate) async fn batch(args: &BatchArgs, interrupt: &CancellationToken) -> Re
         Arc::new(Tools::gather(&args.tools.tools, args.tools.tools_file.as_deref(), beside, &Trust::of_user())?);
     let limits = limits(&args.limits)?;
     let embedded = fleet::embedded(&args.fleet, &args.embedded, &limits, None)?;
-    let defaults = Defaults { max_attempts: args.max_attempts, limits, tools: tools.specs() };
+    let defaults =
+        Defaults { max_attempts: args.max_attempts, limits, tools: tools.specs(), sync_tools: args.tools.sync_tools };
     let retry = statuses(&args.retry)?;
     let unreadable =
         |error: std::io::Error| Failure::usage("bad_jobs_file", format!("can't read {}: {error}", args.jobs.display()));

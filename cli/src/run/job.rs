@@ -33,6 +33,7 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     job.env = environment(&options.env)?;
     job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
+    job.sync_tools = args.tools.sync_tools;
     job.capabilities = options.capabilities.as_deref().map(super::capabilities::read).transpose()?;
     let token = options.capability_token.as_deref().map(|file| text(file, "token")).transpose()?;
     job.token = token.map(|text| TokenText::new(text.trim_end()));

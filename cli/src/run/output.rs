@@ -75,6 +75,7 @@ impl Printer {
             }
             style::eprint(&explain(outcome));
         }
+        outcome.notes.iter().for_each(|note| style::note(note));
     }
 }
 

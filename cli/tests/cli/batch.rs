@@ -140,6 +140,22 @@ fn an_empty_file_is_done_at_once() {
 }
 
 #[test]
+fn a_job_or_the_command_makes_tools_synchronous() {
+    let line =
+        |id: &str, sync| format!("{}\n", serde_json::json!({"id": id, "code": "three() + 1", "sync_tools": sync}));
+    let thermae = Thermae::with("jobs.jsonl", &(line("says", true) + &line("silent", false)));
+    let notes = |options: &[&str]| {
+        let ran = ["batch", "jobs.jsonl", "--out", "out.jsonl", "--tool", "three=echo 3"];
+        thermae.call(&[&ran, options].concat());
+        let found = results(&thermae);
+        std::fs::remove_file(thermae.path().join("out.jsonl")).unwrap();
+        ["says", "silent"].map(|id| (found[id]["value"]["text/plain"] == "4", found[id]["notes"][0] != Value::Null))
+    };
+    assert_eq!(notes(&[]), [(true, false), (false, true)]);
+    assert_eq!(notes(&["--sync-tools"]), [(true, false); 2]);
+}
+
+#[test]
 fn tools_serve_every_job_of_a_batch() {
     let lines: Vec<(String, String)> = (0..5).map(|n| (n.to_string(), format!("print(await square(n={n}))"))).collect();
     let lines: Vec<(&str, &str)> = lines.iter().map(|(id, code)| (id.as_str(), code.as_str())).collect();

@@ -151,6 +151,17 @@ fn tools_come_from_the_command_line_and_from_the_trusted_file_beside_the_program
 }
 
 #[test]
+fn a_call_without_await_is_told_unless_tools_are_synchronous() {
+    let double = "double=python3 -c 'import json, sys; print(json.load(sys.stdin)[\"n\"] * 2)'";
+    let forgot = run("double(n=4)\nprint('end')", &["--tool", double]);
+    assert_eq!((forgot.status, forgot.stdout.as_str()), (0, "end\n"));
+    let note = "note: You called double without await, so it did not run: write `await double(...)`.";
+    assert!(forgot.stderr.contains(note), "{}", forgot.stderr);
+    let synchronous = run("print(double(n=4) + 1)", &["--tool", double, "--sync-tools"]);
+    assert_eq!((synchronous.stdout.as_str(), synchronous.stderr.as_str()), ("9\n", ""));
+}
+
+#[test]
 fn a_programs_text_names_no_tools() {
     let code = "# [tools.x]\n# command = 'true'\n#: --tool x=true\nawait x()";
     let answer = run(code, &[]);

@@ -64,6 +64,7 @@ impl Container {
             },
             limits: self.limits,
             tools: Vec::new(),
+            sync_tools: false,
             follow: false,
         };
         let begun = Instant::now();

@@ -126,7 +126,17 @@ pub struct Exit {
     /// The run's files that were not sent.
     #[serde(default)]
     pub left_out: Omissions,
+    /// What whoever wrote the code should know about it, as its own process tells: at most [`MOST_NOTES`], each of at
+    /// most [`LONGEST_NOTE`] bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
+
+/// Most notes of a run.
+pub const MOST_NOTES: usize = 16;
+
+/// Most bytes of a note.
+pub const LONGEST_NOTE: usize = 512;
 
 impl Exit {
     /// An exit that says only how the run ended.
@@ -140,6 +150,7 @@ impl Exit {
             warm: false,
             session_lives,
             left_out: Omissions::default(),
+            notes: Vec::new(),
         }
     }
 }

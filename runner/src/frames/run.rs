@@ -50,6 +50,9 @@ pub struct Run {
     /// Tools the code may call.
     #[serde(default)]
     pub tools: Vec<Tool>,
+    /// Whether calling a tool gives its result, and not something to await. Only Python has both.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sync_tools: bool,
     /// Whether somebody reads the output while the program runs. Each line is then sent at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,

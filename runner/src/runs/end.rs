@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::active::{Active, Cause};
 use super::baseline::Baseline;
-use crate::frames::{CodeError, End, Exit, Usage};
+use crate::frames::{CodeError, End, Exit, LONGEST_NOTE, MOST_NOTES, Usage};
 use crate::sandboxes::Sandbox;
 use crate::sys::{Reaped, Status};
 
@@ -23,6 +23,7 @@ impl Active {
     ) -> Exit {
         let session_lives = reaped.is_none() && self.session;
         let value = self.done.as_mut().and_then(|done| done.value.take());
+        let notes = self.done.as_mut().map(|done| bounded(std::mem::take(&mut done.notes))).unwrap_or_default();
         let (end, error) = self.judge(reaped.map(|r| r.status), oom);
         let wall = now - self.handed;
         // What a session's earlier programs have left goes on while this one waits.
@@ -44,7 +45,7 @@ impl Active {
             ("collect".to_string(), micros(now.elapsed())),
         ]);
         let value = value.filter(|_| matches!(end, End::Exited { .. }));
-        Exit { end, error, value, usage, phases, warm: self.warm, session_lives, left_out: Default::default() }
+        Exit { end, error, value, usage, phases, warm: self.warm, session_lives, left_out: Default::default(), notes }
     }
 
     /// Judges how the run ended. `status` is the kernel's report on the process, as in [`Active::exit`].
@@ -89,6 +90,15 @@ impl Active {
         };
         (end, error)
     }
+}
+
+/// The notes of a process, which is not trusted, within their bounds.
+fn bounded(mut notes: Vec<String>) -> Vec<String> {
+    notes.truncate(MOST_NOTES);
+    for note in &mut notes {
+        note.truncate(note.floor_char_boundary(LONGEST_NOTE));
+    }
+    notes
 }
 
 pub(super) fn micros(duration: Duration) -> u64 {

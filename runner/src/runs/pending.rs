@@ -62,6 +62,7 @@ impl Pending {
             env: &self.run.env,
             inputs: self.run.inputs.keys().map(String::as_str).collect(),
             tools: self.run.tools.iter().map(ToolHead::from).collect(),
+            sync_tools: self.run.sync_tools,
             session: self.session().is_some(),
             linger,
             follow: self.run.follow,
@@ -82,6 +83,9 @@ struct RunMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inputs: Vec<&'a str>,
     tools: Vec<ToolHead<'a>>,
+    /// Whether calling a tool gives its result.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    sync_tools: bool,
     session: bool,
     /// Whether the process waits to be killed when it is done, instead of exiting.
     linger: bool,

@@ -97,6 +97,7 @@ pub fn program(code: &str) -> Run {
         place: Place::Fresh,
         limits: limits(),
         tools: Vec::new(),
+        sync_tools: false,
         follow: false,
     }
 }

@@ -137,6 +137,7 @@ fn request(work: &Work, prepared: &mut Prepared, place: Place) -> Run {
         place,
         limits: prepared.limits.run,
         tools: prepared.tools.clone(),
+        sync_tools: job.sync_tools,
         follow: job.stream.contains(&Stream::Output),
     }
 }

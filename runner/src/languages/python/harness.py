@@ -112,6 +112,7 @@ class Harness:
         self.globals.update(display=display, ToolError=ToolError)
         builtins.display, builtins.ToolError = display, ToolError
         self.catalog = harness_docs.install()
+        self.forgotten = harness_tools.Forgotten(self.globals, self.hidden)
 
         harness_libraries.Finder(harness_libraries.replacements(self.display))
         if not hasattr(builtins, "exit"):
@@ -211,7 +212,8 @@ class Harness:
 
                 time.tzset()
         if tools or self.session:
-            self.tools = harness_tools.make_tools(self.channel, self.catalog, tools, message.get("texts", ""))
+            texts, blocking = message.get("texts", ""), message.get("sync_tools", False)
+            self.tools = harness_tools.make_tools(self.channel, self.catalog, tools, texts, blocking)
             self.globals.update(self.tools)
         lines = harness_code.source_lines(source)
         linecache.cache[name] = linecache.cache[self.path] = (len(source), None, lines, name)
@@ -381,9 +383,15 @@ class Harness:
 
     def report(self, how, code):
         """The frame that ends the run."""
-        if how == "ok" and self.value is None:
+        try:
+            notes = self.forgotten.notes(len(self.tools))
+        except MemoryError:
+            notes = []
+        if how == "ok" and self.value is None and not notes:
             return DONE_OK
         message = {"op": "done", "how": how}
+        if notes:
+            message["notes"] = notes
         if how == "exit":
             message["code"] = code
         if self.error is not None:

@@ -16,11 +16,11 @@ MOST_NAMED = 10  # Names in the text of an error.
 ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 
-def documents(specs, texts):
+def documents(specs, texts, blocking):
     """The documents of a run's tools by the tools' names in the code. `texts` has two JSON texts for each tool, its
-    schemas, or is empty."""
+    schemas, or is empty. Calls of `blocking` tools are not awaited."""
     schemas = Schemas(texts)
-    return {spec["alias"]: Document(spec, schemas, 2 * place) for place, spec in enumerate(specs)}
+    return {spec["alias"]: Document(spec, schemas, 2 * place, blocking) for place, spec in enumerate(specs)}
 
 
 class Schemas:
@@ -49,8 +49,8 @@ class Document:
     """Documentation of one tool: its `name` in the code, its `signature`, the first line of its description
     (`summary`), the whole `text`, and its JSON Schemas."""
 
-    def __init__(self, spec, schemas, place):
-        self._spec, self._schemas, self._place = spec, schemas, place
+    def __init__(self, spec, schemas, place, blocking):
+        self._spec, self._schemas, self._place, self._blocking = spec, schemas, place, blocking
         self._parameters, self._others = spec.get("parameters") or (), spec.get("others", False)
         self.name = spec["alias"]
 
@@ -196,7 +196,7 @@ class Document:
 
     @functools.cached_property
     def text(self):
-        lines = ["await " + self.signature]
+        lines = [self.signature if self._blocking else "await " + self.signature]
         if self.description:
             lines += ["", self.description]
         about = []

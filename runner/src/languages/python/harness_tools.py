@@ -1,18 +1,26 @@
-"""Makes the functions with which a program calls its tools."""
+"""Makes the functions with which a program calls its tools, and notices the calls that it forgot to await."""
+
+import sys
+import types
 
 from harness_channel import _dumps
 from harness_docs import documents
 from harness_errors import ToolError
 
 
-def make_tools(channel, catalog, specs, texts):
-    """The functions of a run's tools by their names in the code. `catalog` shows the tools from now on."""
-    catalog._documents = documents(specs or (), texts)
+MOST_FORGOTTEN = 16  # Names.
+
+
+def make_tools(channel, catalog, specs, texts, blocking=False):
+    """The functions of a run's tools by their names in the code. `catalog` shows the tools from now on. If they are
+    `blocking`, they give results, and nothing is awaited."""
+    catalog._documents = documents(specs or (), texts, blocking)
     return {alias: make_tool(channel, document) for alias, document in catalog._documents.items()}
 
 
 def make_tool(channel, document):
-    """The function for the tool of a `harness_docs.Document`: an `async` function, with a blocking one as its `sync`."""
+    """The function for the tool of a `harness_docs.Document`: an `async` function, with a blocking one as its `sync`.
+    Of a blocking tool, it is the latter."""
     spec = document._spec
     name, alias = spec["name"], spec["alias"]
     bind, raw = document.bind, spec.get("raw")
@@ -32,10 +40,107 @@ def make_tool(channel, document):
         return unpack(channel.ask_sync(name, bind(args, kwargs)))
 
     tool.__name__ = tool.__qualname__ = alias
-    sync.__name__ = sync.__qualname__ = alias + ".sync"
+    sync.__name__ = sync.__qualname__ = alias if document._blocking else alias + ".sync"
     tool.__doc__ = sync.__doc__ = spec.get("description") or None
     tool.__module__ = sync.__module__ = "__main__"
     # `inspect.signature` looks here. The signature is made when somebody asks for it.
     tool.__wrapped__ = sync.__wrapped__ = document
     tool.sync = sync
-    return tool
+    if not document._blocking:
+        return tool
+    sync.sync = sync
+    return sync
+
+
+# All tools' functions have this code, and so have the coroutines that calling them gives.
+_CODE = next(one for one in make_tool.__code__.co_consts if getattr(one, "co_name", "") == "tool")
+
+
+class Forgotten:
+    """Coroutines of tools, and of the program's own `async` functions, that nobody has awaited."""
+
+    def __init__(self, program, hidden):
+        """`program` is the program's namespace, and `hidden` has those of the harness, by id."""
+        import warnings
+
+        self.program, self.hidden = program, hidden
+        self.counts, self.tasks = {}, {}
+        self.told = frozenset()
+        self.at_rest = sys.getrefcount(_CODE)
+        self.plain = warnings._warn_unawaited_coroutine
+        self.warn = warnings.warn
+        warnings._warn_unawaited_coroutine = self.lost
+
+    def lost(self, coroutine):
+        """Python calls this in place of its own warning, for a coroutine that is gone."""
+        frame = coroutine.cr_frame
+        if id(coroutine) not in self.told and frame is not None:
+            if coroutine.cr_code is _CODE or frame.f_globals is self.program:
+                self.count(coroutine, self.counts)
+        if coroutine.cr_origin is not None:
+            return self.plain(coroutine)
+        text = "coroutine %r was never awaited" % coroutine.__qualname__
+        # It has no place in the program if the harness has let go of it. Python says `sys:1` of such ones.
+        at = 2 if id(sys._getframe(1).f_globals) not in self.hidden else sys.maxsize >> 32
+        self.warn(text, category=RuntimeWarning, stacklevel=at, source=coroutine)
+
+    def see_tasks(self, tasks):
+        """Look for tasks that have not begun when the program ends, and never will."""
+        for task in tasks:
+            coroutine = task.get_coro()
+            if type(coroutine) is types.CoroutineType and is_new(coroutine):
+                self.count(coroutine, self.tasks)
+
+    def count(self, coroutine, counts):
+        name = coroutine.__qualname__
+        if name in counts or len(counts) < MOST_FORGOTTEN:
+            counts[name] = counts.get(name, 0) + 1
+
+    def notes(self, functions):
+        """What to tell about this run. `functions` is how many functions its tools have."""
+        told = set()
+        # A look at all objects takes long, and is rarely needed: all coroutines of tools refer to one code.
+        if sys.getrefcount(_CODE) > self.at_rest + functions:
+            for one in self.left():
+                told.add(id(one))
+                if id(one) not in self.told:
+                    self.count(one, self.counts)
+        calls, tasks = self.counts.items(), self.tasks.items()
+        self.counts, self.tasks, self.told = {}, {}, told
+        notes = [
+            "You called %s without await%s, so it did not run: write `await %s(...)`." % (name, times(count), name)
+            for name, count in calls
+        ]
+        return notes + [
+            "You made a task of %s%s that had not begun when the program ended: await the task." % (name, times(count))
+            for name, count in tasks
+        ]
+
+    def left(self):
+        """Coroutines of tools that the program still has, that have not begun, and that no task is going to run."""
+        import gc
+
+        objects = gc.get_objects()
+        asyncio = sys.modules.get("asyncio")
+        tasks = [one for one in objects if asyncio is not None and issubclass(type(one), asyncio.Task)]
+        begin = {id(task.get_coro()) for task in tasks}
+        return [
+            one
+            for one in objects
+            if type(one) is types.CoroutineType
+            and one.cr_code is _CODE
+            and id(one) not in begin
+            and is_new(one)
+        ]
+
+
+def is_new(coroutine):
+    """Whether a coroutine has not begun."""
+    from inspect import CORO_CREATED, getcoroutinestate
+
+    return getcoroutinestate(coroutine) == CORO_CREATED
+
+
+def times(count):
+    """How many times something was done, if it was not once."""
+    return "" if count == 1 else " %d times" % count

@@ -12,7 +12,7 @@ from thermae._calls import LARGEST_ANSWER, ToolCalls, answer_of, failure_of
 from thermae._error import ThermaeError
 from thermae._events import Approval, Decided, Described, Ended, LiveEvent, ToolCall, read_event
 from thermae._jobs import Job
-from thermae._kept import live_session
+from thermae._kept import live_session, look_elsewhere
 from thermae._made_calls import LONGEST
 from thermae._request import END, SUBMITTED, WINDOW, Request
 from thermae._results import AsyncResult, read_result
@@ -84,7 +84,9 @@ class AsyncRun:
         while True:
             try:
                 protocol = (await sandbox.connection()).protocol
-                payload = job.to_wire(tools, allowed, token, EVERYTHING, protocol, if_client_gone="wait")
+                payload = job.to_wire(
+                    tools, allowed, token, EVERYTHING, protocol, if_client_gone="wait", sync_tools=sandbox.sync_tools
+                )
                 run = cls(sandbox, job.id, tools)
                 await run._begin("run", {"detached": True}, payload)
             except ThermaeError as error:
@@ -215,6 +217,7 @@ class AsyncRun:
         async with asyncio.timeout(timeout):
             await self._done.wait()
         result = self._ended()
+        await look_elsewhere(self._sandbox, result)
         if result.status in ("rejected", "lost"):
             result.raise_for_status()
         return result

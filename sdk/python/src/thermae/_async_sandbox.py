@@ -66,6 +66,7 @@ class AsyncSandbox:
         api_key: str | None = None,
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
+        sync_tools: bool = False,
         capabilities: Sequence[Capability] | None = None,
         token: str | None = None,
         approve: Approve | None = None,
@@ -81,6 +82,7 @@ class AsyncSandbox:
             tenant: The tenant, if it is not the user of RabbitMQ's URL; by default, that in `THERMAE_TENANT`. A gateway
                 knows it by the key.
             tools: Functions that the code of every job can call.
+            sync_tools: Whether calling a tool gives its result. By default, the code awaits it: `await get_sales(...)`.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             token: A capability token for the calls of every job.
             approve: Decides about calls that need approval by their capability, or about every call if no
@@ -102,6 +104,7 @@ class AsyncSandbox:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
         self.tools = tools_by_name(tools)
+        self.sync_tools = sync_tools
         self.token = checked_token(token)
         if approve is not None and not callable(approve):
             raise TypeError(f"approve must be a function, not {approve!r}")

@@ -188,6 +188,7 @@ class AsyncSession:
         """
         try:
             await self.keepalive()
+            self._sandbox.begun.add(self.name)
             if "idle" in self._settings:
                 await self.run("", tools=[])
         except SessionExpired as error:

@@ -174,6 +174,7 @@ class Writing:
 
     def _notes(self) -> Iterator[str]:
         result = self._result
+        yield from result.notes
         shown = [*result.displays, *([result.value] if result.value is not None else [])]
         if result.ok and not (result.stdout or result.stderr or shown):
             yield "The program wrote nothing. Print what you want to see."

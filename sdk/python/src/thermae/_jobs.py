@@ -54,6 +54,8 @@ class JobOptions(TypedDict, total=False):
         files: Files that the code finds below `/workspace`: paths, and text, bytes, `Path`s or artifacts.
         inputs: Values that the code finds as variables: anything that `json.dumps` takes, or artifacts that are JSON.
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
+        sync_tools: Whether calling a tool gives its result, so that the code does not await it; by default, as the
+            sandbox says.
         capabilities: What the code can do with its tools, in place of the sandbox's own capabilities. `[]` means
             nothing. Calls that no capability allows raise `ToolError` in the code, and are not made.
         token: A capability token, in place of the sandbox's own. A call then needs its leave, too, and counts for all
@@ -90,6 +92,7 @@ class JobOptions(TypedDict, total=False):
     files: Mapping[str, Content | InputFile]
     inputs: Mapping[str, Any]
     tools: Sequence[AnyTool]
+    sync_tools: bool
     capabilities: Sequence[Capability]
     token: str
     timeout: float
@@ -227,6 +230,7 @@ class Job:
         protocol: int,
         *,
         if_client_gone: str = "fail",
+        sync_tools: bool = False,
     ) -> bytes:
         """The job as the fleet reads it.
 
@@ -237,6 +241,7 @@ class Job:
             stream: The kinds of events that somebody wants while the job runs.
             protocol: The newest version of jobs that the fleet reads.
             if_client_gone: What the option of this name is, if the job does not have it.
+            sync_tools: Likewise.
 
         Raises:
             UnsupportedProtocol: The job has inputs, capabilities, a token or waits, and the fleet knows none.
@@ -286,6 +291,7 @@ class Job:
             "session": self._session(),
             "limits": _present(limits),
             "tools": [tool.to_wire(protocol) for tool in tools.values()],
+            "sync_tools": options.get("sync_tools", sync_tools) or None,
             "stream": list(stream),
             "if_client_gone": "wait" if gone == "wait" else None,
             "max_attempts": options.get("max_attempts"),

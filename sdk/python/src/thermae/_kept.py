@@ -1,6 +1,9 @@
-"""Where the results of a session's runs keep what is too long to tell."""
+"""Live sessions, as results use them: to keep what is too long to tell, and to find a file that a run lacked."""
 
+import ast
+import asyncio
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from thermae._async_session_files import AsyncFiles
@@ -11,6 +14,15 @@ from thermae.errors import SandboxClosed
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
     from thermae._connection import Connection
+    from thermae._results import BaseResult
+
+MOST_SESSIONS = 8
+"""How many sessions are asked for a file."""
+
+ANSWERS_WITHIN = 5.0
+"""Seconds that they have to answer."""
+
+_MISSING = re.compile(r"No such file or directory: ('.*'|\".*\")$", re.MULTILINE)
 
 
 class LiveSession:
@@ -62,3 +74,28 @@ def live_session(sandbox: "AsyncSandbox", outcome: dict[str, Any]) -> LiveSessio
     """The session of a job that has ended; `None` if it had none, or if the session is over."""
     session: dict[str, Any] = outcome.get("session") or {}
     return LiveSession(sandbox, session["id"]) if session.get("alive") else None
+
+
+def missing_file(result: "BaseResult") -> str | None:
+    """The file that a run without a session did not find, if that was its end."""
+    error = result.error
+    if error is None or error.exception != "FileNotFoundError" or result.session is not None:
+        return None
+    named = _MISSING.search(error.message)
+    with contextlib.suppress(ValueError, SyntaxError):
+        return str(ast.literal_eval(named[1])) if named else None
+    return None
+
+
+async def look_elsewhere(sandbox: "AsyncSandbox", result: "BaseResult") -> None:
+    """Notes in a result which live session of the sandbox has the file that the run did not find."""
+    if (path := missing_file(result)) is None:
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWERS_WITHIN):
+            for name in sorted(sandbox.begun)[:MOST_SESSIONS]:
+                with contextlib.suppress(ThermaeError, OSError):
+                    if await AsyncFiles(LiveSession(sandbox, name)).exists(path):
+                        note = f"This run had a fresh sandbox, without the files of a session. {path!r} is in the"
+                        result.notes.append(f"{note} session {name}: run the program in that session.")
+                        return

@@ -119,6 +119,7 @@ class BaseResult:
         value: Value of the code's last expression, in one or more forms by MIME type; `text/plain` is its `repr`.
         displays: What the code displayed, in order.
         error: What went wrong, unless the job succeeded.
+        notes: What whoever wrote the code should know about it, such as a forgotten `await`. Sentences.
         usage: What the job used.
         limits: The limits that applied.
         session: The job's session.
@@ -140,6 +141,7 @@ class BaseResult:
     value: MimeBundle | None
     displays: list[MimeBundle] = field(repr=False)
     error: ErrorInfo | None
+    notes: list[str]
     usage: Usage = field(repr=False)
     limits: LimitsUsed | None = field(repr=False)
     session: SessionState | None
@@ -171,9 +173,12 @@ class BaseResult:
             return None
         error = self.error or ErrorInfo("unknown", f"the job ended as {self.status}")
         kind = class_for(error.code)
-        return kind(
+        made = kind(
             error.message, code=error.code, request_id=self.job_id, safe_to_retry=error.safe_to_retry, result=self
         )
+        for note in self.notes:
+            made.add_note(note)
+        return made
 
     def raise_for_status(self) -> Self:
         """The result itself, if the job succeeded.
@@ -275,6 +280,7 @@ def read_result(
         value=raw.get("value"),
         displays=raw.get("displays", []),
         error=_known(ErrorInfo, error) if error else None,
+        notes=list(raw.get("notes", ())),
         usage=_known(Usage, raw.get("usage", {})),
         limits=_known(LimitsUsed, limits) if limits else None,
         session=_session(session) if session else None,

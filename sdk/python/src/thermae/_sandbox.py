@@ -46,6 +46,7 @@ class Sandbox:
         api_key: str | None = None,
         tenant: str | None = None,
         tools: Iterable[AnyTool] = (),
+        sync_tools: bool = False,
         capabilities: Sequence[Capability] | None = None,
         token: str | None = None,
         approve: Approve | None = None,
@@ -62,6 +63,7 @@ class Sandbox:
             tenant: The tenant, if it is not the user of RabbitMQ's URL; by default, that in `THERMAE_TENANT`. A gateway
                 knows it by the key.
             tools: Functions that the code of every job can call.
+            sync_tools: Whether calling a tool gives its result. By default, the code awaits it: `await get_sales(...)`.
             capabilities: What the code of every job can do with its tools; by default, whatever the tools allow.
             token: A capability token for the calls of every job.
             approve: Decides about calls that need approval by their capability, or about every call if no
@@ -82,6 +84,7 @@ class Sandbox:
             api_key=api_key,
             tenant=tenant,
             tools=tools,
+            sync_tools=sync_tools,
             capabilities=capabilities,
             token=token,
             approve=approve,

@@ -138,6 +138,11 @@ class Tool(Generic[P, R]):
             lines.append('    """' + self.description.replace("\n", "\n    ") + '\n    """')
         return "\n".join([*lines, "    ..."])
 
+    @property
+    def sync_documentation(self) -> str:
+        """The same for programs with `sync_tools`, which do not await it."""
+        return self.documentation.removeprefix("async ")
+
     def to_wire(self, protocol: int = 2) -> dict[str, Any]:
         """The tool as a job of this version of the protocol declares it."""
         wire: dict[str, Any] = {"name": self.name, "description": self.description, "input_schema": self.input_schema}

@@ -233,3 +233,22 @@ async def test_commands_and_files_on_a_fleet() -> None:
         await session.close()
         with pytest.raises(errors.SessionNotFound):
             await box.connect(name)
+
+
+def test_a_file_that_only_a_session_has_is_told(box: Sandbox) -> None:
+    with box.session() as session:
+        session.files.write("only.csv", "a\n")
+        lacking = "import pathlib\nopen(pathlib.Path('only.csv'))"
+        note = f"'only.csv' is in the session {session.name}: run the program in that session."
+        assert box.run(lacking).notes[0].endswith(note)
+        assert note in box.run(lacking).for_model().text
+        assert box.submit(lacking).result().notes[0].endswith(note)
+        assert [len(done.result.notes) for done in box.batch([lacking, "open('nowhere')"], concurrency=1)] == [1, 0]
+        with pytest.raises(errors.CodeRaised) as raised:
+            box.run(lacking, check=True)
+        assert raised.value.__notes__[0].endswith(note)
+        assert session.run("open('nowhere')").notes == []
+        with box.connect(session.name) as again:
+            again.files.write("/session/other", "b")
+            assert session.name in box.run("open('/session/other')").notes[0]
+    assert box.run(lacking).notes == []

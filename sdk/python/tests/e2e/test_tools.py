@@ -144,3 +144,34 @@ for args, named in calls:
         "12",
     ]
     assert result.stdout.splitlines()[4].startswith("ToolError tool_arguments")
+
+
+def test_a_call_without_await_is_told() -> None:
+    with Sandbox(tools=[transfer], **any_fleet(1)) as box:
+        result = box.run("print(transfer('alice', 'bob'))")
+        failed = box.run("transfer('alice', 'bob')['amount']")
+        awaited = box.run("import asyncio\nprint(await asyncio.gather(transfer('a', 'b')))")
+    note = "You called transfer without await, so it did not run: write `await transfer(...)`."
+    assert result.ok
+    assert result.notes == failed.notes == [note]
+    assert result.for_model().text.endswith(f"\n- {note}")
+    assert note in failed.for_model().text
+    error = failed.to_error()
+    assert error is not None
+    assert error.__notes__ == [note]
+    assert (awaited.stdout, awaited.notes) == ("['1 from a to b']\n", [])
+
+
+def test_synchronous_tools_give_their_results() -> None:
+    code = "print(transfer('a', 'b').upper(), transfer(source='c', dest='d'))"
+    with Sandbox(tools=[transfer], **any_fleet(1)) as box:
+        printed = [box.run(code, sync_tools=True).stdout, box.submit(code, sync_tools=True).result().stdout]
+        printed += [done.result.stdout for done in box.batch([code], sync_tools=True)]
+        with box.session() as session:
+            printed.append(session.run(code, sync_tools=True).stdout)
+            assert session.run("await transfer('a', 'b')").ok
+    with Sandbox(tools=[transfer], sync_tools=True, **any_fleet(1)) as box:
+        printed += [box.run(code).stdout, box.submit(code).result().stdout]
+        assert box.run("print(await transfer('a', 'b'))", sync_tools=False).stdout == "1 from a to b\n"
+    assert printed == ["1 FROM A TO B 1 from c to d\n"] * 6
+    assert transfer.sync_documentation.startswith("def transfer(source: str")

@@ -345,4 +345,5 @@ def test_how_a_job_waits_reaches_the_fleet() -> None:
     assert (sent["protocol"], sent["limits"], sent["if_client_gone"]) == (3, {"pause_ms": 1500}, "wait")
     plain = json.loads(Job("x", if_client_gone="fail").to_wire({}, None, None, (), 3, if_client_gone="wait"))
     assert "if_client_gone" not in plain
+    assert "sync_tools" not in plain
     assert "protocol" not in plain

@@ -259,6 +259,7 @@ fn bare(end: End, value: Option<Box<serde_json::value::RawValue>>) -> Exit {
         warm: true,
         session_lives: false,
         left_out: Default::default(),
+        notes: Vec::new(),
     }
 }
 
