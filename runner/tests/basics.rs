@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Runner, program};
+use common::{Runner, program, session};
 use thermae_runner::frames::{End, Frame, Kind, Run};
 
 #[test]
@@ -166,4 +166,38 @@ fn followed_output_comes_line_by_line() {
     runner.wait_output(run, "one\n");
     runner.send(&Frame::raw(Kind::Kill, run, Vec::new()));
     assert_eq!(runner.wait(run).out(), "one\n");
+}
+
+#[test]
+fn asyncio_starts_alike_with_and_without_an_await_at_the_top_level() {
+    let mut runner = Runner::new();
+    let begin = "import asyncio, threading\nasync def f(n=5):\n    await asyncio.sleep(0)\n    return n\n";
+    for (code, printed) in [
+        ("print(asyncio.run(f()), asyncio.run(f(6)))", "5 6\n"),
+        ("def g(): return asyncio.run(f())\nprint(g())", "5\n"),
+        ("with asyncio.Runner() as runner: print(runner.run(f()), runner.run(f(6)))", "5 6\n"),
+        ("loop = asyncio.new_event_loop()\nprint(loop.run_until_complete(f()))\nloop.close()", "5\n"),
+        ("task = asyncio.create_task(f(), name='mine')\nprint(task.done(), task.get_name())", "False mine\n"),
+        ("async def no(): 1 / 0\ntry: asyncio.run(no())\nexcept ZeroDivisionError: print('no')", "no\n"),
+        ("async def two(): asyncio.run(f())\ntry: asyncio.run(two())\nexcept RuntimeError: print('one')", "one\n"),
+        ("t = threading.Thread(target=lambda: print(asyncio.run(f())))\nt.start()\nt.join()", "5\n"),
+        (
+            "def g():\n    c = f()\n    try: asyncio.create_task(c)\n    except RuntimeError: print('no loop')\n    c.close()\n\
+             t = threading.Thread(target=g)\nt.start()\nt.join()",
+            "no loop\n",
+        ),
+    ] {
+        let alone = runner.python(&format!("{begin}{code}"));
+        assert_eq!(alone.ok(), printed, "{code}");
+        let awaits = "before = asyncio.get_running_loop()\nprint(await f(1))";
+        let after = "print(await f(2), before is asyncio.get_running_loop(), asyncio.current_task() is not None)";
+        let beside = runner.python(&format!("{begin}{awaits}\n{code}\n{after}"));
+        assert_eq!(beside.ok(), format!("1\n{printed}2 True True\n"), "{code}");
+    }
+    // A session keeps the loop: what one program makes, the next one can await.
+    runner.run(&session("loop", &format!("{begin}task = asyncio.create_task(f())"))).ok();
+    assert_eq!(runner.run(&session("loop", "print(asyncio.run(f(6)), await task)")).ok(), "6 5\n");
+    let outcome = runner.python(&format!("{begin}task = asyncio.create_task(f())"));
+    let note = "You made a task of f that had not ended when the program did, and was cancelled: await it.";
+    assert_eq!((outcome.ok().as_str(), outcome.exit.unwrap().notes), ("", vec![note.to_owned()]));
 }

@@ -75,10 +75,16 @@ print(doctest.testmod(report=False))
             self.assertEqual(self.ok(code).out, out, code)
         self.assertEqual(self.ok("import asyncio\nawait asyncio.sleep(0, 7)").value, {"text/plain": "7"})
 
-    def test_asyncio_run_without_top_level_await(self):
-        self.assertEqual(self.ok("import asyncio\nasync def main():\n    await asyncio.sleep(0)\n    print('m')\nasyncio.run(main())").out, "m\n")
-        outcome = self.fresh("import asyncio\nawait asyncio.sleep(0)\nasyncio.run(asyncio.sleep(0))")
-        self.assertEqual(outcome.error["type"], "RuntimeError")
+    def test_asyncio_starts_alike_with_and_without_top_level_await(self):
+        begin = "import asyncio\nasync def f(n=5):\n    await asyncio.sleep(0)\n    return n\n"
+        for code in ("print(asyncio.run(f()))", "loop = asyncio.new_event_loop()\nprint(loop.run_until_complete(f()))"):
+            self.assertEqual(self.ok(begin + code).out, "5\n", code)
+            self.assertEqual(self.ok(begin + "await f()\n" + code + "\nprint(await f(6))").out, "5\n6\n", code)
+        for code in ("task = asyncio.create_task(f())", "await f()\ntask = asyncio.create_task(f())"):
+            outcome = self.ok(begin + code + "\nprint(task.done())")
+            self.assertEqual(outcome.out, "False\n", code)
+            note = "You made a task of f that had not ended when the program did, and was cancelled: await it."
+            self.assertEqual(outcome.done["notes"], [note], code)
 
     def test_tasks_left_at_the_end_are_cancelled(self):
         code = (

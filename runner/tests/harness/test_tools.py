@@ -18,6 +18,13 @@ class Tools(Case):
             self.assertEqual(outcome.value, {"text/plain": "3"}, call)
             self.assertEqual(outcome.calls, [{"op": "call", "call": 1, "name": "math.add", "arguments": {"a": 1, "b": 2}}])
 
+    def test_calls_that_are_not_awaited(self):
+        note = "You called add without await, so it did not run: write `await add(...)`."
+        for code in ("add(1, 2)", "kept = [add(1, 2)]", "print(add(1, 2))", "def f(): return add(1, 2)\nf()"):
+            self.assertEqual(self.fresh(code, tools=[ADD]).done["notes"], [note], code)
+        for code in ("await add(1, 2)", "later = add(1, 2)\nawait later", "add.sync(1, 2)", "import asyncio\nasyncio.run(add(1, 2))"):
+            self.assertNotIn("notes", self.ok(code, tools=[ADD], answer=adder).done, code)
+
     def test_wrong_ways_to_call(self):
         plain = tool("plain", takes='{"properties": {"a": {"type": "integer"}}}')
         for call, text in (

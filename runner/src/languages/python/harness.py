@@ -8,6 +8,7 @@ Nothing here is a wall: the program can reach all of it. The runner believes onl
 """
 
 import _socket
+import _thread
 import atexit
 import builtins
 import fcntl
@@ -53,7 +54,7 @@ KEPT = frozenset(
 _compile, _driven, _describe = harness_code.compile_program, harness_code.driven, harness_code.describe
 _getpid, _exit = os.getpid, os._exit
 _shutdown_threads, _run_atexit = threading._shutdown, atexit._run_exitfuncs
-_eval = eval
+_eval, _get_ident = eval, _thread.get_ident
 
 
 def preload():
@@ -114,7 +115,7 @@ class Harness:
         self.catalog = harness_docs.install()
         self.forgotten = harness_tools.Forgotten(self.globals, self.hidden)
 
-        harness_libraries.Finder(harness_libraries.replacements(self.display))
+        harness_libraries.Finder(harness_libraries.replacements(self.display, self.own_loop))
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
         sys.argv = ["main.py"]
@@ -225,14 +226,18 @@ class Harness:
         codes, last, flags = _compile(source, name, self.flags)
         if self.session:
             self.flags = flags & harness_code.FUTURES
-        if _driven(last) or any(map(_driven, codes)):
-            value = self.drive(codes, last)
-        else:
-            value = None
-            for code in codes:
-                _eval(code, self.globals)
-            if last is not None:
-                value = _eval(last, self.globals)
+        try:
+            if _driven(last) or any(map(_driven, codes)):
+                value = self.drive(codes, last)
+            else:
+                value = None
+                for code in codes:
+                    _eval(code, self.globals)
+                if last is not None:
+                    value = _eval(last, self.globals)
+        finally:
+            if self.loop is not None and not self.session:
+                self.end_loop()
         if value is not None:
             self.value = harness_show.bundle(value)
             if len(self.value) == 1:
@@ -240,14 +245,37 @@ class Harness:
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
 
-    def drive(self, codes, last):
-        """Run a program that awaits at its top level; a session keeps its loop, and so its tasks, over runs."""
+    def own_loop(self, make=True):
+        """The loop of the program's top level, in the thread that runs it; a session keeps it, and so its tasks, over
+        runs."""
+        if _get_ident() != self.interrupts.home or _getpid() != self.pid or not self.interrupts.running:
+            return None
+        if make and (self.loop is None or self.loop.is_closed()):
+            import asyncio
+
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def end_loop(self):
+        """End the program's loop, and the tasks that go on."""
         import asyncio
         from asyncio.runners import _cancel_all_tasks
 
-        if self.loop is None or self.loop.is_closed():
-            self.loop = asyncio.new_event_loop()
         loop = self.loop
+        if not loop.is_closed():
+            self.forgotten.see_tasks(asyncio.all_tasks(loop))
+            _cancel_all_tasks(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    def drive(self, codes, last):
+        """Run a program that awaits at its top level."""
+        import asyncio
+
+        loop = self.own_loop()
         asyncio.set_event_loop(loop)
         task = loop.create_task(self.await_all(codes, last))
         self.interrupts.task = task
@@ -266,12 +294,6 @@ class Harness:
                 loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
             if not task.cancelled():
                 task.exception()
-            if not self.session:
-                _cancel_all_tasks(loop)
-                loop.run_until_complete(loop.shutdown_asyncgens())
-                loop.run_until_complete(loop.shutdown_default_executor())
-                asyncio.set_event_loop(None)
-                loop.close()
 
     async def await_all(self, codes, last):
         value = None

@@ -1,18 +1,78 @@
-"""Lets the ways of showing that libraries have lead to `display`: nobody looks at a window or a browser here.
+"""Lets the ways of showing that libraries have lead to `display`: nobody looks at a window or a browser here. And lets
+asyncio start from a program's top level, whether or not the program awaits there.
 
 Each library gets other functions when it is imported. These can't be settings in the environment, such as a backend of
 matplotlib's: processes that the program starts would find the settings, and not what they name.
 """
 
+import functools
 import sys
 from _frozen_importlib_external import FileLoader as _FileLoader
 
 import harness_show
 
 
-def replacements(display):
+class Aside:
+    """Takes the program's own loop for one that does not run, while another one runs in its place."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def __enter__(self):
+        self.events = sys.modules["asyncio.events"]
+        self.loop = self.events._get_running_loop()
+        if self.loop is not None and self.loop is self.own(False):
+            self.events._set_running_loop(None)
+        else:
+            self.loop = None
+
+    def __exit__(self, *error):
+        if self.loop is not None:
+            self.events._set_running_loop(self.loop)
+            self.events.set_event_loop(self.loop)
+
+
+def beside(function, own):
+    """`function`, which runs an event loop, for a program's top level, too."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        with Aside(own):
+            return function(*args, **kwargs)
+
+    return run
+
+
+def replacements(display, own):
     """What replaces what: by modules, functions that give the new attributes of the loaded module. `display(objects,
-    raw, include, exclude)` shows objects."""
+    raw, include, exclude)` shows objects. `own(True)` is the program's own event loop, if this is its thread;
+    `own(False)`, only if there is one already."""
+
+    def runners(module):
+        if hasattr(module, "Runner"):
+            module.Runner.run = beside(module.Runner.run, own)
+        return {"run": beside(module.run, own)}
+
+    def loops(module):
+        for name in ("run_forever", "run_until_complete"):
+            setattr(module.BaseEventLoop, name, beside(getattr(module.BaseEventLoop, name), own))
+        return {}
+
+    def tasks(module):
+        plain, events = module.create_task, sys.modules["asyncio.events"]
+
+        @functools.wraps(plain)
+        def create_task(*args, **kwargs):
+            if events._get_running_loop() is not None or own(True) is None:
+                return plain(*args, **kwargs)
+            # The program's loop is to run it. That can still come to run: in a session, by a later program.
+            events._set_running_loop(own(True))
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                events._set_running_loop(None)
+
+        return {"create_task": create_task}
 
     def pyplot(module):
         def show(*args, **kwargs):
@@ -94,6 +154,9 @@ def replacements(display):
         return {"show": show}
 
     return {
+        "asyncio.base_events": loops,
+        "asyncio.runners": runners,
+        "asyncio.tasks": tasks,
         "matplotlib.pyplot": pyplot,
         "matplotlib.figure": figure,
         "IPython.core.display_functions": ipython,

@@ -73,10 +73,8 @@ class Forgotten:
 
     def lost(self, coroutine):
         """Python calls this in place of its own warning, for a coroutine that is gone."""
-        frame = coroutine.cr_frame
-        if id(coroutine) not in self.told and frame is not None:
-            if coroutine.cr_code is _CODE or frame.f_globals is self.program:
-                self.count(coroutine, self.counts)
+        if id(coroutine) not in self.told:
+            self.count(coroutine, self.counts)
         if coroutine.cr_origin is not None:
             return self.plain(coroutine)
         text = "coroutine %r was never awaited" % coroutine.__qualname__
@@ -85,13 +83,16 @@ class Forgotten:
         self.warn(text, category=RuntimeWarning, stacklevel=at, source=coroutine)
 
     def see_tasks(self, tasks):
-        """Look for tasks that have not begun when the program ends, and never will."""
+        """Note the tasks that have not ended when the program ends."""
         for task in tasks:
-            coroutine = task.get_coro()
-            if type(coroutine) is types.CoroutineType and is_new(coroutine):
-                self.count(coroutine, self.tasks)
+            self.count(task.get_coro(), self.tasks)
 
     def count(self, coroutine, counts):
+        """Count one that is a tool's or the program's own."""
+        if type(coroutine) is not types.CoroutineType or coroutine.cr_frame is None:
+            return
+        if coroutine.cr_code is not _CODE and coroutine.cr_frame.f_globals is not self.program:
+            return
         name = coroutine.__qualname__
         if name in counts or len(counts) < MOST_FORGOTTEN:
             counts[name] = counts.get(name, 0) + 1
@@ -112,13 +113,14 @@ class Forgotten:
             for name, count in calls
         ]
         return notes + [
-            "You made a task of %s%s that had not begun when the program ended: await the task." % (name, times(count))
+            "You made a task of %s%s that had not ended when the program did, and was cancelled: await it." % (name, times(count))
             for name, count in tasks
         ]
 
     def left(self):
         """Coroutines of tools that the program still has, that have not begun, and that no task is going to run."""
         import gc
+        from inspect import CORO_CREATED, getcoroutinestate
 
         objects = gc.get_objects()
         asyncio = sys.modules.get("asyncio")
@@ -130,15 +132,8 @@ class Forgotten:
             if type(one) is types.CoroutineType
             and one.cr_code is _CODE
             and id(one) not in begin
-            and is_new(one)
+            and getcoroutinestate(one) == CORO_CREATED
         ]
-
-
-def is_new(coroutine):
-    """Whether a coroutine has not begun."""
-    from inspect import CORO_CREATED, getcoroutinestate
-
-    return getcoroutinestate(coroutine) == CORO_CREATED
 
 
 def times(count):
