@@ -75,12 +75,13 @@ await add(1, 2)";
 fn schemas_reach_the_code_with_their_order_and_digits() {
     let mut runner = Runner::new();
     let takes = raw(r#"{"properties": {"z": {"type": "integer", "default": 1180591620717411303424}, "a": {}}}"#);
-    let documented = Tool {
+    let mut documented = Tool {
         description: "Does it.".into(),
         input_schema: Some(takes),
         output_schema: Some(raw(r#"{"type":"string"}"#)),
         ..tool("do.it", &["z", "a"])
     };
+    documented.parameters.iter_mut().for_each(|parameter| parameter.required = false);
     let tools = vec![tool("add", &["a", "b"]), documented];
     let code = "print(x, tools)\nhelp(do_it)\nprint(await do_it(5))";
     let run = Run { tools, inputs: [("x".into(), raw("[1]"))].into(), ..program(code) };
