@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from thermae._jobs import Job, JobOptions
@@ -41,6 +42,14 @@ class AsyncBatch:
 
     async def __anext__(self) -> BatchItem[AsyncResult]:
         return await anext(self._items)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Ends the batch, and cancels the jobs that are under way."""

@@ -122,6 +122,9 @@ class AsyncSandbox:
     def __reduce__(self) -> Any:
         raise TypeError("a sandbox can't be sent to another process: make one there")
 
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # A copy of what refers to it, such as an artifact, refers to it, too.
+
     async def __aenter__(self) -> Self:
         await self.connection()
         return self

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
 
 from thermae._async_process import AsyncProcess
+from thermae._async_run import AsyncRun
 from thermae._async_session_files import AsyncFiles
 from thermae._async_stream import AsyncStream
 from thermae._commands import Command, CommandOptions, ExecOptions, ExecResult
@@ -95,6 +96,14 @@ class AsyncSession:
     def stream(self, code: str = "", **options: Unpack[StreamOptions]) -> AsyncStream:
         """Runs a program in the session, and gives its events; as `AsyncSandbox.stream`."""
         return self._sandbox.stream(code, **cast("StreamOptions", {**options, **self.claim()}))
+
+    async def submit(self, code: str = "", **options: Unpack[StreamOptions]) -> AsyncRun:
+        """Begins a program in the session that goes on without this process; as `AsyncSandbox.submit`.
+
+        A session that no run has made yet is made first.
+        """
+        await self.connection()
+        return await self._sandbox.submit(code, **cast("StreamOptions", {**options, **self.claim()}))
 
     async def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
         """Runs a command beside the session's programs, and waits for its result.

@@ -3,6 +3,7 @@
 import os
 import queue
 from collections.abc import Generator, Iterable, Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from thermae._jobs import Job, JobOptions
@@ -47,6 +48,14 @@ class Batch:
 
     def __next__(self) -> BatchItem[Result]:
         return next(self._items)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends the batch, and cancels the jobs that are under way."""

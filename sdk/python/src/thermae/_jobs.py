@@ -50,7 +50,7 @@ class JobOptions(TypedDict, total=False):
         language: `python` (the default) or `bash`.
         argv: A command and its arguments, in place of code. The language is then `bash`.
         stdin: Standard input.
-        env: Environment variables.
+        env: Environment variables. In a session, they stay set for its later programs.
         files: Files that the code finds below `/workspace`: paths, and text, bytes, `Path`s or artifacts.
         inputs: Values that the code finds as variables: anything that `json.dumps` takes, or artifacts that are JSON.
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.

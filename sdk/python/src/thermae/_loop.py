@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from thermae.errors import BlockedLoopError, ForkedClientError, SandboxClosed
 
@@ -34,6 +34,9 @@ class Runner:
         # A daemon: a program that forgets to close its sandbox can still end.
         self._thread = threading.Thread(target=self._serve, daemon=True, name="thermae")
         self._thread.start()
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine to its end, from any other thread. If the wait is interrupted, the coroutine is cancelled.

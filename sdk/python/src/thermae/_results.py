@@ -45,8 +45,8 @@ class Usage:
     """What a job used: time by the wall clock and CPU time in milliseconds, peak memory and output in bytes.
 
     `memory_bytes` is counted as the limit counts it: without what the interpreter and preloaded modules hold from the
-    start, and without files. `files_bytes` is the peak size of the files in the sandbox. `paused_ms` is the part of `wall_ms` in which the code only waited for answers to tool calls, and which did not
-    count against the timeout.
+    start, and without files. `files_bytes` is the peak size of the files in the sandbox. `paused_ms` is the part of
+    `wall_ms` in which the code only waited for answers to tool calls, and which did not count against the timeout.
     """
 
     wall_ms: float = 0.0

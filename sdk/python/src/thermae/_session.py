@@ -10,6 +10,7 @@ from thermae._jobs import RunOptions, StreamOptions
 from thermae._loop import Runner
 from thermae._process import Process
 from thermae._results import Result
+from thermae._run import Run
 from thermae._session_files import Files
 from thermae._stream import Stream
 
@@ -56,6 +57,13 @@ class Session:
     def stream(self, code: str = "", **options: Unpack[StreamOptions]) -> Stream:
         """Runs a program in the session, and gives its events; as `Sandbox.stream`."""
         return self._sandbox.stream(code, **cast("StreamOptions", {**options, **self._session.claim()}))
+
+    def submit(self, code: str = "", **options: Unpack[StreamOptions]) -> Run:
+        """Begins a program in the session that goes on without this process; as `Sandbox.submit`.
+
+        A session that no run has made yet is made first.
+        """
+        return Run(self._runner.run(self._session.submit(code, **options)), self._runner)
 
     def exec(self, command: Command, **options: Unpack[ExecOptions]) -> ExecResult:
         """Runs a command beside the session's programs, and waits for its result. Ctrl-C kills the command.

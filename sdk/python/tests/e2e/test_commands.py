@@ -1,6 +1,8 @@
 """Commands and files in live sessions."""
 
 import asyncio
+import copy
+import dataclasses
 import hashlib
 import threading
 from collections.abc import AsyncIterator
@@ -252,3 +254,27 @@ def test_a_file_that_only_a_session_has_is_told(box: Sandbox) -> None:
             again.files.write("/session/other", "b")
             assert session.name in box.run("open('/session/other')").notes[0]
     assert box.run(lacking).notes == []
+
+
+@on_a_loop
+async def test_a_submitted_run_is_one_of_its_session() -> None:
+    async with AsyncSandbox(**any_fleet(2)) as box, box.session() as session:
+        run = await session.submit("x = 5\nopen('there', 'w').close()\nprint('made')")
+        await run.result()
+        assert (await session.run("print(x)")).stdout == "5\n"
+        assert await session.files.exists("there")
+
+
+def test_a_submitted_run_of_a_session_without_a_loop(box: Sandbox) -> None:
+    with box.session() as session:
+        assert session.submit("x = 5").result().session is not None
+        assert session.run("print(x)").stdout == "5\n"
+
+
+def test_a_result_becomes_a_dict(box: Sandbox) -> None:
+    with box.session() as session:
+        result = session.run("open('artifacts/a', 'w').write('x')\n7")
+        made = dataclasses.asdict(result)
+        assert (made["status"], made["value"]["text/plain"]) == ("succeeded", "7")
+        assert made["artifacts"][0]["path"] == "/workspace/artifacts/a"
+        assert copy.deepcopy(result).artifacts[0].read() == b"x"

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from helpers import finished, on_a_loop, program
+from bridge_log import Log
+from helpers import finished, on_a_loop, program, soon, until
 
 from thermae import AsyncSandbox, Job, Sandbox
 from thermae.errors import BadTool, ConnectionLost, ForkedClientError, SandboxClosed
@@ -105,3 +106,20 @@ def test_a_bad_tool_is_all_that_is_told(caplog: pytest.LogCaptureFixture) -> Non
         Sandbox(tools=[bad]).run("print a")
     gc.collect()
     assert not caplog.records
+
+
+def test_a_batch_that_is_left_cancels_what_is_under_way(bridge: Log) -> None:
+    with Sandbox() as box:
+        with box.batch(["print a", "wait", "wait"]) as batch:
+            assert next(batch).result.stdout == "a\n"
+        until(lambda: len(bridge.frames("cancel")) == 2)
+        assert list(batch) == []
+
+
+@on_a_loop
+async def test_an_async_batch_that_is_left_cancels_what_is_under_way(bridge: Log) -> None:
+    async with AsyncSandbox() as box:
+        async with box.batch(["print a", "wait", "wait"]) as batch:
+            assert (await anext(batch)).result.stdout == "a\n"
+        await soon(lambda: len(bridge.frames("cancel")) == 2)
+        assert [one async for one in batch] == []
