@@ -9,6 +9,11 @@ use thermae_schemas::{Approval, JobId, Verdict};
 
 use crate::style::{BOLD, WARNING, paint};
 
+/// Letters and symbols that print as nothing or as a space: fillers of Hangul, an empty pattern of Braille, blanks of
+/// hieroglyphs, a notehead without a shape. All other characters without a shape are no letters.
+const BLANK: [char; 8] =
+    ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}', '\u{13441}', '\u{13442}', '\u{1d159}'];
+
 /// Most characters of arguments that are shown.
 const MOST_SHOWN: usize = 10_000;
 
@@ -63,7 +68,8 @@ pub(super) fn arguments(arguments: &Value) -> String {
 pub(super) fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        let plain = c.is_ascii_graphic() || c == ' ' || (!c.is_ascii() && c.escape_debug().eq([c]));
+        let shows = !c.is_ascii() && c.escape_debug().eq([c]) && !BLANK.contains(&c);
+        let plain = c.is_ascii_graphic() || c == ' ' || shows;
         if plain {
             shown.push(c);
         } else {
@@ -97,6 +103,16 @@ mod tests {
             reply_to: "acme.w".into(),
             within_ms: 240_000,
         }
+    }
+
+    #[test]
+    fn nothing_that_is_shown_prints_as_nothing() {
+        // Blank letters and symbols, and samples of each other kind without a shape.
+        let blank = "\u{115f}\u{1160}\u{2800}\u{3164}\u{ffa0}\u{13441}\u{13442}\u{1d159}\u{a0}\u{ad}\u{34f}\u{180e}\
+                     \u{2000}\u{200b}\u{202f}\u{2060}\u{3000}\u{fe0f}\u{feff}\u{e0020}\u{e0100}\u{85}\u{17b4}";
+        let shown = escaped(blank);
+        assert!(shown.is_ascii() && shown.matches("\\u{").count() == blank.chars().count(), "{shown}");
+        assert_eq!(escaped("지불 ⠁ größe 漢字"), "지불 ⠁ größe 漢字");
     }
 
     #[test]

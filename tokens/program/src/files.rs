@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use thermae_capabilities::Set;
@@ -46,7 +47,7 @@ pub(crate) fn revoked_if_any(path: &Path) -> Result<String, Error> {
 pub(crate) fn append(path: &Path, before: &str, line: &str) -> Result<(), Error> {
     let start = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
     let add = || {
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o644).open(path)?;
         file.write_all(format!("{start}{line}\n").as_bytes())?;
         file.sync_all()
     };

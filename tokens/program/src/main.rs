@@ -10,6 +10,7 @@ mod error;
 mod files;
 
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -45,7 +46,9 @@ fn main() -> ExitCode {
 fn keygen(args: &Keygen) -> Result<String, Error> {
     let key = SecretKey::generate()?;
     key.write_new(&args.key)?;
-    std::fs::create_dir_all(&args.keys).map_err(Error::file(&args.keys))?;
+    // Whoever may write there decides whose tokens count.
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&args.keys);
+    made.map_err(Error::file(&args.keys))?;
     let public = args.keys.join(format!("{}.pem", args.id));
     key.public().write_new(&public).inspect_err(|_| {
         // A key that no verifier knows is of no use. It was made just now, so that nobody has it yet.

@@ -1,5 +1,6 @@
 //! The program, from a key to a revoked token.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -115,4 +116,17 @@ fn what_can_t_be_done_is_said_and_changes_nothing() {
     assert!(!at.join("new.pem").exists());
     assert_eq!(std::fs::read(at.join("issuer.pem")).unwrap(), key);
     assert_eq!(std::fs::read_to_string(at.join("bad")).unwrap(), "no id\n");
+}
+
+#[test]
+fn nobody_else_can_write_to_what_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let thermae_token = env!("CARGO_BIN_EXE_thermae-token");
+    let line = format!("umask 0 && {thermae_token} keygen --key issuer.pem --keys made/keys --id 1");
+    let made = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    for (path, mode) in [("made", 0o755), ("made/keys", 0o755), ("made/keys/1.pem", 0o644), ("issuer.pem", 0o600)] {
+        let found = std::fs::metadata(dir.path().join(path)).unwrap().permissions().mode();
+        assert_eq!(found & 0o7777, mode, "{path}");
+    }
 }

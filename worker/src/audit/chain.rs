@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use sha2::{Digest, Sha256};
 
 /// The digest before the first line of all.
@@ -84,7 +84,18 @@ impl Chain {
 
 /// The open file, and the digest of its last line if it has one.
 fn open(path: &Path) -> io::Result<(File, Option<String>)> {
-    let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    // Nobody may be at the other end of a FIFO.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file =
+        OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    if !found.is_file() {
+        return refused("it is not a regular file");
+    }
+    if found.mode() & 0o022 != 0 {
+        return refused("others than its owner may write to it");
+    }
     flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "another process writes to it"))?;
     let length = file.metadata()?.len();

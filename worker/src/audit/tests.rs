@@ -1,6 +1,7 @@
 //! Tests of the audit log as a file.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -112,6 +113,24 @@ fn a_log_goes_on_in_the_next_process_and_in_the_next_file() {
     let (first, second) = (fs::read(&old).unwrap(), fs::read(&path).unwrap());
     assert_eq!(checked(&first).unwrap().last, checked(&second).unwrap().first);
     assert_eq!(checked(&[first, second].concat()).unwrap().lines, 4);
+}
+
+#[test]
+fn only_a_file_of_its_own_is_a_log() {
+    let dir = TempDir::new().unwrap();
+    let refused = |name: &str| Chain::open(&dir.path().join(name)).unwrap_err().to_string();
+    // Nobody reads or writes at its other end.
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert_eq!(refused("fifo"), "it is not a regular file");
+    std::os::unix::fs::symlink("/dev/null", dir.path().join("null")).unwrap();
+    assert_eq!(refused("null"), "it is not a regular file");
+    for (mode, works) in [(0o600, true), (0o644, true), (0o622, false), (0o660, false), (0o666, false)] {
+        let path = dir.path().join("log");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        assert_eq!(Chain::open(&path).is_ok(), works, "{mode:o}");
+    }
 }
 
 #[test]

@@ -46,6 +46,24 @@ _REQUIREMENT = re.compile(
     re.VERBOSE,
 )
 
+_ARCHIVES = (
+    ".whl",
+    ".zip",
+    ".egg",
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+    ".tar.bz2",
+    ".tbz",
+    ".tar.xz",
+    ".txz",
+    ".tar.lz",
+    ".tlz",
+    ".tar.lzma",
+    ".tar.zst",
+)
+"""Ends of what an installer takes for a file of the current folder, if it is there, and not for a name."""
+
 _PROBE = """
 import importlib.util, json, os, sys, sysconfig
 abi = [os.path.realpath(sys.executable), sys.version, sysconfig.get_config_var("SOABI"), sysconfig.get_platform()]
@@ -87,6 +105,12 @@ class Environment:
     lease: int
 
 
+def _may_be_a_file(requirement: str) -> bool:
+    """Whether an installer may look for a file of this name."""
+    names = (requirement, requirement.partition(";")[0], re.sub(r"\[[^\]]*\]", "", requirement.partition(";")[0]))
+    return any(name.strip().lower().endswith(_ARCHIVES) for name in names)
+
+
 class Packages:
     """What `packages=` asks for."""
 
@@ -99,7 +123,7 @@ class Packages:
         if isinstance(requirements, str):
             raise ValueError(f"packages: write a list, such as [{requirements!r}]")
         for one in requirements:
-            if not _REQUIREMENT.fullmatch(one.strip()):
+            if not _REQUIREMENT.fullmatch(one.strip()) or _may_be_a_file(one):
                 raise ValueError(
                     f"packages: {one!r} is not the name of a package, with or without versions, such as 'polars' or "
                     f"'httpx>=0.27,<1'. URLs, paths and options are refused, because they can lead to code that runs "
