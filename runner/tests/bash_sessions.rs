@@ -40,8 +40,8 @@ fn whatever_leaves_the_shell_ends_the_program_and_not_the_session() {
         ("f() { echo \"f $1\"; exit 4; }; f; echo never", End::Exited { code: 4 }),
         ("f() { echo \"f $1\"; }; set -e; false; echo never", End::Exited { code: 1 }),
         ("true; false; echo never", End::Exited { code: 1 }),
-        ("set +e; false; echo ${unset:?}", End::Exited { code: 127 }),
-        ("set -u; echo $unset", End::Exited { code: 127 }),
+        ("set +e; false; echo ${unset:?}", End::Exited { code: 1 }),
+        ("set -u; echo $unset", End::Exited { code: 1 }),
         ("set +u; if", End::Exited { code: 2 }),
         ("no_such_command", End::Exited { code: 127 }),
         ("(exit 6)", End::Exited { code: 6 }),
@@ -56,6 +56,28 @@ fn whatever_leaves_the_shell_ends_the_program_and_not_the_session() {
         assert!(!outcome.out().contains("never"), "{code}");
     }
     assert_eq!(runner.run(&bash_session("s", SHOW)).ok(), SHOWN);
+}
+
+#[test]
+fn each_program_is_a_file() {
+    let mut runner = Runner::new();
+    let guard =
+        "main() { echo \"${0##*/} ran with $#\"; }; if [[ \"${BASH_SOURCE[0]}\" == \"$0\" ]]; then main \"$@\"; fi";
+    assert_eq!(runner.run(&bash_session("s", guard)).ok(), "main.sh ran with 0\n");
+    // Wherever the session is by now, and whatever has ended its shell.
+    runner.run(&bash_session("s", "set -eu; cd /tmp; exit 0")).ok();
+    let look = "cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd\nsed -n 's/^## //p' \"$0\"\ncase $- in *c*) echo c;; esac\n## usage";
+    assert_eq!(runner.run(&bash_session("s", look)).ok(), "/workspace\nusage");
+    let again = "if [ -z \"${AGAIN:-}\" ]; then AGAIN=1 bash \"$0\"; else echo \"again: ${BASH_SOURCE[0]##*/}\"; fi";
+    assert_eq!(runner.run(&bash_session("s", again)).ok(), "again: main_4.sh\n");
+    let trap = "trap 'echo \"${BASH_SOURCE[0]##*/}:$LINENO\"' ERR; set +e\nfalse\ntrue";
+    assert_eq!(runner.run(&bash_session("s", trap)).ok(), "main_5.sh:2\n");
+    assert_eq!(runner.run(&bash_session("s", "return 3")).end(), &End::Exited { code: 3 });
+    // Without room for its file, a program runs all the same.
+    runner.run(&bash_session("s", "head -c 40M /dev/zero > full 2>/dev/null; true")).ok();
+    let full = "[ -e main_8.sh ] || echo 'no file'; [[ ${BASH_SOURCE[0]} == \"$0\" ]] && echo main; rm full";
+    assert_eq!(runner.run(&bash_session("s", full)).ok(), "no file\nmain\n");
+    assert_eq!(runner.run(&bash_session("s", "[ -e \"$0\" ] && echo file")).ok(), "file\n");
 }
 
 #[test]
@@ -142,7 +164,10 @@ fn each_run_has_its_own_streams_arguments_and_limits() {
     runner.run(&bash_session("s", "f() { echo \"<$1>\"; }")).ok();
     assert_eq!(runner.run(&command).ok(), "<a b>\n");
     let line = runner.run(&bash_session("s", "true\n\nno_such_command"));
-    assert_eq!(String::from_utf8_lossy(&line.stderr), "main.sh: line 3: no_such_command: command not found\n");
+    assert_eq!(
+        String::from_utf8_lossy(&line.stderr),
+        "/workspace/main_4.sh: line 3: no_such_command: command not found\n"
+    );
     assert_eq!(runner.run(&bash_session("s", "set -x; true")).stderr, b"++ true\n");
     assert_eq!(runner.run(&bash_session("s", "echo quiet")).stderr, b"");
     let few = Limits { pids: 4, ..limits() };
@@ -162,7 +187,7 @@ fn sessions_are_apart_and_leave_nothing() {
     runner.run(&bash_session("a", "x=a; echo a > f")).ok();
     runner.run(&bash_session("b", "x=b")).ok();
     assert_eq!(runner.run(&bash_session("a", "echo $x; cat f")).ok(), "a\na\n");
-    assert_eq!(runner.run(&bash_session("b", "echo $x; ls")).ok(), "b\nartifacts\n");
+    assert_eq!(runner.run(&bash_session("b", "echo $x; ls")).ok(), "b\nartifacts\nmain.sh\nmain_2.sh\n");
     for name in ["a", "b"] {
         runner.send(&thermae_runner::frames::Frame::raw(thermae_runner::frames::Kind::CloseSession, 0, name));
         assert_eq!(runner.wait_closed(), name);

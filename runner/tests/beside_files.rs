@@ -231,6 +231,22 @@ fn files_are_moved_and_removed() {
 }
 
 #[test]
+fn files_of_programs_are_found_once_they_are_changed() {
+    let mut runner = with("echo main > main.txt");
+    for line in ["'main'", "open(__file__, 'a').write('# main')"] {
+        runner.run(&session("s", line)).ok();
+    }
+    let changed = ["main.txt", "main_3.py"];
+    let pattern = FileOp::Glob { path: ".".into(), pattern: "main*".into(), most: 9 };
+    assert_eq!(texts(&runner.file("s", pattern).result::<Found>().paths), changed);
+    let listed = runner.file("s", list("/workspace", 1, 9)).result::<Listing>();
+    assert_eq!(listed.entries.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>()[1..], changed);
+    let lines = runner.file("s", grep("/workspace", "main")).result::<Matches>().lines;
+    assert_eq!(lines.iter().map(|line| line.path.to_string()).collect::<Vec<_>>(), changed);
+    assert_eq!(runner.file("s", read("main_2.py")).ok(), "'main'", "its name is enough");
+}
+
+#[test]
 fn patterns_find_paths_and_lines() {
     let mut runner = with(
         "mkdir -p src/deep; printf 'one\\ntwo two\\n\\xffthree' > src/a.py; printf 'Two\\0two\\n' > src/deep/b.bin; echo two > c.txt; chmod 000 c.txt; mkfifo src/p",

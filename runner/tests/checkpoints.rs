@@ -29,13 +29,13 @@ fn failure(outcome: &Outcome) -> (&str, &str) {
     }
 }
 
-/// What a program prints about a path below the root of a session.
+/// What a program prints about what is below a path, without the files of programs.
 const LOOK: &str = "
 import os, stat
 def look(root):
     for base, dirs, files in os.walk(os.fsencode(root)):
         dirs.sort()
-        for name in sorted(dirs + files):
+        for name in sorted(name for name in dirs + files if not name.startswith(b'main')):
             path = os.path.join(base, name)
             status = os.lstat(path)
             mode = oct(stat.S_IMODE(status.st_mode))
@@ -95,6 +95,23 @@ y = 1
     );
     assert_eq!(after.left(), [], "what was put there is not new");
     assert_eq!(runner.checkpoint("nobody", PARTS, BYTES).end(), &End::NoSession);
+}
+
+#[test]
+fn files_of_programs_are_no_parts_unless_they_were_changed() {
+    let mut runner = Runner::new();
+    let code = "open('main.txt', 'w').write('mine')";
+    runner.run(&session("s", code)).ok();
+    runner.run(&session("s", "open(__file__, 'a').write('# mine')")).ok();
+    runner.run(&session("s", "import os\nos.rename(__file__, 'kept.py')")).ok();
+    let taken = runner.checkpoint("s", PARTS, BYTES);
+    let paths: Vec<String> = taken.parts.iter().map(|(part, _)| part.path.to_string()).collect();
+    let own = ["artifacts", "kept.py", "main.txt", "main_2.py"].map(|name| format!("/workspace/{name}"));
+    assert_eq!(paths[..4], own, "{paths:?}");
+    // The programs of a session that begins with it have the next names.
+    let number = runner.begin_from(&taken.parts, &[], &session("t", "print(__file__)"));
+    assert_eq!(runner.wait(number).ok(), "/workspace/main.py\n");
+    assert_eq!(runner.run(&session("t", "print(__file__)")).ok(), "/workspace/main_3.py\n");
 }
 
 #[test]

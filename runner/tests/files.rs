@@ -238,7 +238,7 @@ open('artifacts/new', 'w')
     assert_eq!(paths(&outcome.left()), ["/workspace/artifacts/new"]);
     let changed = runner.run_with(&files, &program("open('artifacts/base.txt', 'w').write('edit')"));
     assert_eq!(changed.left(), [("/workspace/artifacts/base.txt".to_string(), b"edit".to_vec())]);
-    assert_eq!(runner.python("import os\nprint(os.listdir())").ok(), "['artifacts']\n");
+    assert_eq!(runner.python("import os\nprint(sorted(os.listdir()))").ok(), "['artifacts', 'main.py']\n");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_file_that_does_not_fit_ends_the_run_and_nothing_else() {
     let huge = vec![0; 33 << 20];
     let outcome = runner.run_with(&[("huge", &huge)], &program("print(1)"));
     assert!(matches!(outcome.end(), End::NotStarted { reason } if reason.contains("storage")), "{:?}", outcome.end());
-    assert_eq!(runner.python("import os\nprint(os.listdir())").ok(), "['artifacts']\n");
+    assert_eq!(runner.python("import os\nprint(sorted(os.listdir()))").ok(), "['artifacts', 'main.py']\n");
     // A session goes on, with its variables.
     runner.run(&session("s", "import os\nx = 5\nos.symlink('/etc', 'link')")).ok();
     let outcome = runner.run_with(&[("link/passwd", b"root")], &session("s", "print('never')"));

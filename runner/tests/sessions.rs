@@ -35,7 +35,10 @@ fn sessions_are_apart_and_have_fresh_pipes_in_each_run() {
     runner.run(&session("a", "x = 'a'\nopen('f', 'w').write('a')")).ok();
     runner.run(&session("b", "x = 'b'")).ok();
     assert_eq!(runner.run(&session("a", "print(x, open('f').read())")).ok(), "a a\n");
-    assert_eq!(runner.run(&session("b", "import os\nprint(x, os.listdir())")).ok(), "b ['artifacts']\n");
+    assert_eq!(
+        runner.run(&session("b", "import os\nprint(x, sorted(os.listdir()))")).ok(),
+        "b ['artifacts', 'main.py', 'main_2.py']\n"
+    );
     assert_eq!(runner.python("print('x' in globals())").ok(), "False\n");
     // What a thread of an earlier run prints is not this run's output.
     let late = "import threading, os\ngo = threading.Event()\nold = os.dup(1)\nthreading.Thread(target=lambda: (go.wait(), os.write(old, b'late'), print('later')), daemon=True).start()";

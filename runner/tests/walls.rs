@@ -42,11 +42,11 @@ print(ctypes.CDLL(None).shmget(4242, 4096, 0o1600) >= 0)
     assert_eq!(runner.python(leave).ok(), "True\n");
     let look = "
 import os, builtins, ctypes
-print(os.listdir('/tmp'), os.listdir('/workspace'), os.listdir('/dev/shm'))
+print(os.listdir('/tmp'), sorted(os.listdir('/workspace')), os.listdir('/dev/shm'))
 print('LEFT' in os.environ, hasattr(builtins, 'left'), ctypes.CDLL(None).shmget(4242, 4096, 0))
 print(sorted(p for p in os.listdir('/proc') if p.isdigit()))
 ";
-    assert_eq!(runner.python(look).ok(), "[] ['artifacts'] []\nFalse False -1\n['1', '2']\n");
+    assert_eq!(runner.python(look).ok(), "[] ['artifacts', 'main.py'] []\nFalse False -1\n['1', '2']\n");
 }
 
 #[test]

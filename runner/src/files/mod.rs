@@ -13,6 +13,7 @@
 //! live on meanwhile and may swap any name at any moment.
 
 mod place;
+mod program;
 mod seen;
 mod tree;
 mod walk;
@@ -23,6 +24,7 @@ use rustix::fs::{Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
 pub(crate) use place::{Inbox, Inputs, place};
+pub(crate) use program::{ProgramFile, Programs, is_programs_own};
 pub(crate) use seen::Seen;
 pub(crate) use tree::{Growth, Tree};
 pub(crate) use walk::{Step, Walk};

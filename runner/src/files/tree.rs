@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::{SESSION, WORKSPACE, directory};
+use super::{SESSION, WORKSPACE, directory, is_programs_own};
 use crate::frames::{Checkpoint, Failure, Omissions, Part, PartKind, Why};
 
 /// The directories, as the storage and as the job's code know them.
@@ -155,6 +155,10 @@ impl Tree {
             Err(Errno::NOENT) => return Growth::Worked,
             Err(_) => return self.omit(path, Why::Unreadable),
         };
+        if is_programs_own(name, &stat) {
+            self.parts_left += 1;
+            return Growth::Worked;
+        }
         let mode = stat.st_mode & PERMISSIONS;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory if depth >= Checkpoint::DEPTH => {

@@ -1,4 +1,5 @@
-//! A walk through a directory: sorted by name, each directory before what is in it.
+//! A walk through a directory: sorted by name, each directory before what is in it. Programs' own files
+//! are passed over.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,6 +9,7 @@ use rustix::io::Errno;
 
 use super::failure::on;
 use super::paths;
+use crate::files;
 use crate::frames::{ByteString, Failure, FileKind};
 
 /// Deepest level of directories that a walk enters. Each level takes a descriptor.
@@ -88,6 +90,9 @@ impl Walk {
             };
             // An entry that is gone meanwhile is not there.
             let Ok(stat) = statat(&level.dir, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if files::is_programs_own(name.to_bytes(), &stat) {
+                continue;
+            }
             let path = if level.path.is_empty() {
                 name.to_bytes().to_vec()
             } else {

@@ -38,6 +38,9 @@ pub(crate) trait Language {
     /// Path of the interpreter or shell that runs the language's programs.
     fn path(&self) -> &str;
 
+    /// What the names of files with its programs end in, without the dot.
+    fn extension(&self) -> &'static str;
+
     /// What the language adds to the environment of every program, whatever the program's language.
     fn additions(&self) -> Additions {
         Additions::default()

@@ -121,7 +121,7 @@ pub(crate) struct ZygoteContext {
 impl ZygoteContext {
     /// The directory in which programs start. With an inner wall, every sandbox has a writable `/workspace` if the view
     /// has the directory. Without one, it may be read-only; programs then start in `/tmp`.
-    pub(super) fn workdir(&self) -> &'static str {
+    pub(in crate::languages) fn workdir(&self) -> &'static str {
         let writable = || rustix::fs::access("/workspace", rustix::fs::Access::WRITE_OK).is_ok();
         if std::path::Path::new("/workspace").is_dir() && (self.nested || writable()) { "/workspace" } else { "/tmp" }
     }

@@ -172,6 +172,16 @@ impl Zygotes {
         self.offer(flavor).name.unwrap_or_default()
     }
 
+    /// What the names of files with programs of that zygote's language end in.
+    pub(crate) fn extension(&self, flavor: Flavor) -> &'static str {
+        self.offer(flavor).language.extension()
+    }
+
+    /// The directory in which programs start.
+    pub(crate) fn workdir(&self) -> &'static str {
+        self.context.workdir()
+    }
+
     /// The native zygote, from which what runs beside a session's program is forked. `None` if there is none.
     pub(crate) fn native(&self) -> Option<Flavor> {
         let native = self.offers.iter().find(|offer| offer.language.is_native())?.first;

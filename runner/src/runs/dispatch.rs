@@ -2,13 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
+use rustix::fs::CWD;
 
 use super::Runs;
 use super::active::{Active, Pipes};
 use super::pending::Pending;
+use crate::files::ProgramFile;
 use crate::frames::{End, Frame, Place, Run};
 use crate::io::{Io, Token};
 use crate::sandboxes::{Sandboxes, Stage};
@@ -121,7 +124,8 @@ impl Runs {
             self.refuse_in(id, pending.number, end, sandboxes, io);
             return Ok(());
         }
-        let pipes = match self.send(id, &pending, sandboxes) {
+        let file = self.write_program(id, &pending, sandboxes);
+        let pipes = match self.send(id, &pending, &file, sandboxes) {
             Ok(pipes) => pipes,
             Err(e) => {
                 self.give_up(id, &format!("hand a run over: {e}"), sandboxes, io);
@@ -155,9 +159,9 @@ impl Runs {
     }
 
     /// Sets a run's limits, and sends it to the process of its sandbox. Returns the run's pipes.
-    fn send(&self, id: u32, pending: &Pending, sandboxes: &mut Sandboxes) -> io::Result<Pipes> {
+    fn send(&self, id: u32, pending: &Pending, file: &ProgramFile, sandboxes: &mut Sandboxes) -> io::Result<Pipes> {
         let (sandbox, info) = sandboxes.with_zygote(id).ok_or(io::ErrorKind::NotFound)?;
-        let message = pending.message(sandbox.handles.is_some())?;
+        let message = pending.message(file, sandbox.handles.is_some())?;
         let (pipes, ends) = Pipes::open(pending.run.stdin.as_deref())?;
         if let Some(info) = info {
             let fresh = pending.session().is_none();
@@ -180,6 +184,19 @@ impl Runs {
         let seen = &mut self.occupants.by_sandbox.entry(id).or_default().seen;
         files::place(&handles.storage, &pending.files, seen)
             .map_err(|(path, error)| End::BadFile { path, reason: error.to_string() })
+    }
+
+    /// Writes a run's program into its sandbox. A command has no file.
+    fn write_program(&mut self, id: u32, pending: &Pending, sandboxes: &Sandboxes) -> ProgramFile {
+        let extension = sandboxes.zygotes.extension(pending.flavor);
+        if !pending.run.argv.is_empty() {
+            return ProgramFile { name: format!("main.{extension}"), written: false };
+        }
+        let programs = &mut self.occupants.by_sandbox.entry(id).or_default().programs;
+        match sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()) {
+            Some(handles) => programs.write(handles.storage.as_fd(), files::WORKSPACE, extension, &pending.run.code),
+            None => programs.write(CWD, sandboxes.zygotes.workdir(), extension, &pending.run.code),
+        }
     }
 
     /// Ends a run that was about to start in that sandbox. A session lives on. A spare is killed, because it may hold

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::active::Active;
 use super::baseline::{Baseline, Others};
 use super::memory::{Counted, MemoryWatch};
-use crate::files::Seen;
+use crate::files::{Programs, Seen};
 use crate::frames::End;
 use crate::group::MemoryGroup;
 use crate::sandboxes::Sandbox;
@@ -41,6 +41,8 @@ pub(super) struct Occupant {
     pub(super) run: Option<Active>,
     /// Files in the sandbox that the worker knows already.
     pub(super) seen: Seen,
+    /// The files of its programs.
+    pub(super) programs: Programs,
     /// CPU time of the sandbox's making and of the runs before the current one.
     pub(super) cpu_before: Baseline,
     /// Whether earlier runs have started processes.

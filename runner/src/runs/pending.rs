@@ -38,10 +38,10 @@ impl Pending {
     /// The message that gives the program to a job's process: a [`RunMessage`], and then the JSON texts of the inputs'
     /// values and of each tool's two schemas (nothing for one that it lacks). A NUL, which no JSON has, stands before
     /// the texts and after each of them. So the process need not read schemas that the code never asks for, and a large
-    /// input is not escaped on its way. `linger` is as in [`RunMessage`].
-    pub(super) fn message(&self, linger: bool) -> serde_json::Result<Vec<u8>> {
+    /// input is not escaped on its way. `file` is the program's file, and `linger` is as in [`RunMessage`].
+    pub(super) fn message(&self, file: &files::ProgramFile, linger: bool) -> serde_json::Result<Vec<u8>> {
         let run = &self.run;
-        let mut message = serde_json::to_vec(&self.head(linger))?;
+        let mut message = serde_json::to_vec(&self.head(file, linger))?;
         let schemas = || run.tools.iter().flat_map(|tool| [&tool.input_schema, &tool.output_schema]);
         if run.inputs.is_empty() && schemas().all(Option::is_none) {
             return Ok(message);
@@ -54,10 +54,12 @@ impl Pending {
         Ok(message)
     }
 
-    fn head(&self, linger: bool) -> RunMessage<'_> {
+    fn head<'a>(&'a self, file: &'a files::ProgramFile, linger: bool) -> RunMessage<'a> {
         RunMessage {
             op: "run",
             code: &self.run.code,
+            name: &file.name,
+            written: file.written,
             argv: &self.run.argv,
             env: &self.run.env,
             inputs: self.run.inputs.keys().map(String::as_str).collect(),
@@ -76,6 +78,10 @@ impl Pending {
 struct RunMessage<'a> {
     op: &'static str,
     code: &'a str,
+    /// Name of the program's file in the directory where programs start.
+    name: &'a str,
+    /// Whether the file is there.
+    written: bool,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     argv: &'a [String],
     env: &'a BTreeMap<String, String>,

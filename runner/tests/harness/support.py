@@ -23,6 +23,7 @@ import harness  # noqa: E402
 harness.preload()
 
 PATIENCE = 20.0
+ROOMS = "/dev/shm"  # The files of sandboxes are in memory, too.
 WARNINGS = warnings.filters[:]  # unittest changes them.
 
 
@@ -49,7 +50,8 @@ class Process:
     """One forked child that serves, and its channel."""
 
     def __init__(self):
-        self.room = tempfile.mkdtemp(prefix="thermae-harness-")
+        self.programs = 0
+        self.room = tempfile.mkdtemp(prefix="thermae-harness-", dir=ROOMS)
         self.channel, child = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
@@ -84,6 +86,7 @@ class Process:
         """Send a run, with the JSON texts of its inputs. Returns the pipes to read its output from."""
         ends = [os.pipe() for _ in range(3)]
         message = {"op": "run", "code": code, "env": env or {}, "session": session, "follow": follow, "soft_ms": None}
+        message.update(self.write(code))
         message["tools"] = [{key: one[key] for key in ("name", "alias", "description", "parameters", "others", "raw")} for one in tools]
         schemas = [one[key] for one in tools for key in ("input_schema", "output_schema")]
         texts = list((inputs or {}).values()) + schemas * any(schemas)
@@ -97,6 +100,14 @@ class Process:
             os.write(ends[0][1], stdin)
         os.close(ends[0][1])
         return ends[1][0], ends[2][0]
+
+    def write(self, code):
+        """Write a program to its file, as the runner does."""
+        self.programs += 1
+        name = "main_%d.py" % self.programs if self.programs > 1 else "main.py"
+        with open(os.path.join(self.room, name), "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+            file.write(code)
+        return {"name": name, "written": True}
 
     def take(self):
         """The messages that have arrived whole."""

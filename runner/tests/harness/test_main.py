@@ -50,6 +50,37 @@ print(doctest.testmod(report=False))
         self.assertIn('main.py", line 10, in __main__.Point\nFailed example:', out)
         self.assertIn("TestResults(failed=1, attempted=2)", out)
 
+    def test_the_program_is_a_file(self):
+        for code in (
+            "print(open(__file__).read(), end='')  # as it is: \u00fc\r\n",
+            "# -*- coding: latin-1 -*-\nprint(open(__file__, encoding='latin-1', newline='').read(), end='')  # \u00fc",
+            "print(open(__file__).read(), end='')  # " + "x" * 300000,
+        ):
+            self.assertEqual(self.fresh(code).out, code.replace("\r\n", "\n") if "latin" not in code else code)
+        guard = "if __name__ == '__main__':\n    "
+        for code, out in (
+            ("V = 3\n" + guard + "import main\n    print(main.V)", "3\n"),
+            ("import runpy\nV = 5\n" + guard + "print(runpy.run_path(__file__, run_name='x')['V'])", "5\n"),
+            ("import subprocess, sys\nif len(sys.argv) > 1: print('child')\nelse: print(subprocess.run([sys.executable, __file__, 'x'], capture_output=True, text=True).stdout, end='')", "child\n"),
+            ("import os, sys\nif 'AGAIN' not in os.environ:\n    os.environ['AGAIN'] = '1'\n    print(os.popen(sys.executable + ' ' + sys.argv[0]).read(), end='')\nelse: print('second')", "second\n"),
+            ("import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n" + guard + "print(unittest.TestLoader().discover('.', pattern='main*.py').countTestCases())", "1\n"),
+            ("import os\nprint(os.listdir())", "['main.py']\n"),
+            ("import importlib.util as u\nV = 4\n" + guard + "s = u.spec_from_file_location('me', __file__); m = u.module_from_spec(s); s.loader.exec_module(m); print(m.V)", "4\n"),
+            ("import py_compile\nprint(py_compile.compile(__file__, cfile='x.pyc'))", "x.pyc\n"),
+            ("import asyncio\nawait asyncio.sleep(0)\nprint(len(open(__file__).readlines()))", "3\n"),
+        ):
+            self.assertEqual(self.fresh(code).out, out, code)
+
+    def test_a_session_has_a_file_for_each_program(self):
+        session = self.session()
+        session.run("def f(): return 1", session=True)
+        code = "import inspect, os, sys\nprint(os.path.basename(__file__), sys.argv, open(__file__).read()[:6])"
+        self.assertEqual(session.run(code, session=True).out, "main_2.py ['main_2.py'] import\n")
+        self.assertEqual(session.run("print(os.path.exists(f.__code__.co_filename), inspect.getsource(f))", session=True).out, "True def f(): return 1\n\n")
+        tests = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+        found = session.run(tests + "if __name__ == '__main__': print(unittest.TestLoader().discover('.', pattern='main_4.py').countTestCases())", session=True)
+        self.assertEqual(found.out, "1\n")
+
     def test_unittest_main(self):
         code = "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\nif __name__ == '__main__':\n    unittest.main()"
         outcome = self.fresh(code)

@@ -82,7 +82,7 @@ class Sessions(Case):
         self.run_in(session, "def f():\n    return 1 / 0  # here")
         outcome = self.run_in(session, "pass\nf()")
         text = outcome.error["traceback"]
-        self.assertIn('File "main-2.py", line 2, in <module>\n    f()', text)
+        self.assertIn('File "main_2.py", line 2, in <module>\n    f()', text)
         self.assertIn('File "main.py", line 2, in f\n    return 1 / 0  # here', text)
 
     def test_tools_are_those_of_the_run(self):

@@ -4,4 +4,4 @@ set +xv
 { set +o; shopt -p; trap -p; } >|@options@
 set +eu
 { declare -p; declare -f; } >|@state@
-exec "$BASH" -c "$BASH_EXECUTION_STRING" main.sh
+exec "$BASH" @loop@

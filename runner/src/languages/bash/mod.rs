@@ -38,6 +38,10 @@ impl Language for Bash {
         self.path
     }
 
+    fn extension(&self) -> &'static str {
+        "sh"
+    }
+
     fn zygotes(&self) -> usize {
         1
     }
@@ -93,20 +97,20 @@ impl Interpreter for Bash {
         }
     }
 
-    fn become_program(&self, channel: &mut Channel, program: Program, environment: &[String]) -> io::Error {
+    fn become_program(&self, channel: &mut Channel, program: Program, context: &ZygoteContext) -> io::Error {
         if program.session {
-            session::begin(channel, program, self.path, environment)
+            session::begin(channel, program, self.path, context)
         } else {
-            fresh(channel, &program, self.path, environment)
+            fresh(channel, &program, self.path, context)
         }
     }
 }
 
 /// Becomes bash with a fresh program. Returns only if that fails.
-fn fresh(channel: &mut Channel, program: &Program, bash: &str, environment: &[String]) -> io::Error {
+fn fresh(channel: &mut Channel, program: &Program, bash: &str, context: &ZygoteContext) -> io::Error {
     let mut become_bash = || {
         channel.started()?;
-        let command = shell::command(program, bash, environment)?;
+        let command = shell::fresh(program, bash, context)?;
         for (fd, to) in program.streams.iter().zip(0..) {
             sys::place_fd(fd.as_fd(), to)?;
         }

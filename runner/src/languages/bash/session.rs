@@ -8,7 +8,7 @@
 //! program runs, bash has none of these open but the streams. So nothing that the program prints is taken for its
 //! status, and the program may close every descriptor.
 //!
-//! `loop.bash` reads a program, evaluates it in the shell itself and reports its status. If the shell ends in an
+//! `loop.bash` is what bash executes. It sources the file of one program after another, and reports its status. If the shell ends in an
 //! orderly way (`exit`, `set -e`, an interrupt), it runs `leave.bash`. This script saves the shell's state and replaces
 //! the shell by a new bash in the same process, which restores the state (`restore.bash`). If the process ends in any
 //! other way (a signal, `exec`, or `exit` after the program has set its own trap on EXIT), the session ends, and the
@@ -22,21 +22,20 @@ use rustix::fs::MemfdFlags;
 use rustix::pipe::PipeFlags;
 
 use super::shell::{self, Command};
+use crate::languages::ZygoteContext;
 use crate::languages::native::{Channel, Program};
 use crate::sys::{self, Fork};
 
 /// The scripts, with the names by which they call each other. In a script, `@name@` stands for the path of one of the
 /// keeper's files.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
+    ("loop", include_str!("loop.bash")),
     ("restore", include_str!("restore.bash")),
     ("begin", include_str!("begin.bash")),
     ("finish", include_str!("finish.bash")),
     ("report", include_str!("report.bash")),
     ("leave", include_str!("leave.bash")),
 ];
-
-/// The script that bash executes as long as the session lives: it runs one program after another.
-const LOOP: &str = include_str!("loop.bash");
 
 /// The keeper's files.
 struct Files {
@@ -48,6 +47,7 @@ struct Files {
     status: (File, OwnedFd),
     /// The program's parameters and environment variables, as lines of bash.
     env: File,
+    /// A program that has no file of its own.
     code: File,
     /// The shell's variables and functions, saved while bash is started anew.
     state: File,
@@ -72,7 +72,7 @@ impl Files {
             state: memory()?,
             options: memory()?,
             text: memory()?,
-            scripts: [memory()?, memory()?, memory()?, memory()?, memory()?],
+            scripts: [memory()?, memory()?, memory()?, memory()?, memory()?, memory()?],
         })
     }
 
@@ -84,18 +84,22 @@ impl Files {
         Ok(())
     }
 
+    /// The path of a program's file: what `$0` is, and what the shell sources. A command only has it as its name.
+    fn path(&mut self, program: &Program, context: &ZygoteContext) -> io::Result<String> {
+        if program.written || !program.argv.is_empty() {
+            // Bash would look for a name without a slash on `PATH` first.
+            return Ok(format!("{}/{}", context.workdir(), program.name));
+        }
+        write_over(&mut self.code, &program.code)?;
+        Ok(format!("/proc/{}/fd/{}", std::process::id(), self.code.as_raw_fd()))
+    }
+
     /// Replaces each `@name@` in a script by the path of the keeper's file with that name.
     fn resolve(&self, script: &str, keeper: i32) -> String {
         let [stdin, stdout, stderr] = &self.streams;
         let streams = [("stdin", stdin.as_fd()), ("stdout", stdout.as_fd()), ("stderr", stderr.as_fd())];
         let pipes = [("wake", self.wake.0.as_fd()), ("status", self.status.1.as_fd())];
-        let files = [
-            ("env", &self.env),
-            ("code", &self.code),
-            ("state", &self.state),
-            ("options", &self.options),
-            ("text", &self.text),
-        ];
+        let files = [("env", &self.env), ("state", &self.state), ("options", &self.options), ("text", &self.text)];
         let scripts = SCRIPTS.iter().zip(&self.scripts).map(|((name, _), file)| (*name, file.as_fd()));
         let all = streams.into_iter().chain(pipes).chain(files.map(|(name, file)| (name, file.as_fd()))).chain(scripts);
         all.fold(script.to_owned(), |text, (name, fd)| {
@@ -106,13 +110,13 @@ impl Files {
 
 /// Forks the keeper, and turns this process into bash. The keeper gives bash the first program and those that follow.
 /// Returns only if that fails.
-pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str, environment: &[String]) -> io::Error {
+pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str, context: &ZygoteContext) -> io::Error {
     let become_bash = || {
         channel.started()?;
         let mut files = Files::make()?;
         match sys::fork(0)? {
             Fork::Child => {
-                let ended = keep(channel, files, first);
+                let ended = keep(channel, files, first, context);
                 sys::exit(if ended.is_ok() { 0 } else { 1 })
             }
             Fork::Parent { pid, .. } => {
@@ -122,8 +126,8 @@ pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str, environme
                     let text = files.resolve(script, pid);
                     write_over(&mut files.scripts[at], &text)?;
                 }
-                let script = files.resolve(LOOP, pid);
-                let command = Command::new(bash, script.trim_end(), &[], &first.env, environment)?;
+                let script = files.resolve("@loop@", pid);
+                let command = Command::new(bash, [&*script], &first.env, &context.environment)?;
                 Ok(command.exec())
             }
         }
@@ -132,14 +136,14 @@ pub(super) fn begin(channel: &mut Channel, first: Program, bash: &str, environme
 }
 
 /// Runs the keeper, until the runner closes the channel or bash ends.
-fn keep(channel: &mut Channel, mut files: Files, first: Program) -> io::Result<()> {
+fn keep(channel: &mut Channel, mut files: Files, first: Program, context: &ZygoteContext) -> io::Result<()> {
     sys::die_with_parent();
     let _ = rustix::process::setsid();
     sys::set_name(c"keeper");
     let (mut program, mut number) = (first, 1_u64);
     loop {
-        write_over(&mut files.env, &shell::assignments(&program.argv, &program.env))?;
-        write_over(&mut files.code, program.script())?;
+        let path = files.path(&program, context)?;
+        write_over(&mut files.env, &shell::assignments(&path, &program.argv, &program.env))?;
         files.connect(&program.streams)?;
         drop(program);
         writeln!(files.wake.1, "{number}")?;
@@ -202,9 +206,10 @@ mod tests {
     #[test]
     fn every_name_in_a_script_is_a_file() {
         let files = Files::make().unwrap();
-        for script in SCRIPTS.iter().map(|(_, script)| *script).chain([LOOP]) {
+        for (_, script) in SCRIPTS {
             let text = files.resolve(script, 7);
-            assert!(!text.contains('@'), "{text}");
+            let named = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase());
+            assert!(!text.split('@').any(named), "{text}");
         }
     }
 }

@@ -31,6 +31,10 @@ pub(super) enum Order {
 pub(in crate::languages) struct Program {
     /// The program's text.
     pub(in crate::languages) code: String,
+    /// Name of its file in the directory where programs start.
+    pub(in crate::languages) name: String,
+    /// Whether the file is there.
+    pub(in crate::languages) written: bool,
     /// A command and its arguments, in place of `code`.
     #[serde(default)]
     pub(in crate::languages) argv: Vec<String>,
@@ -41,13 +45,6 @@ pub(in crate::languages) struct Program {
     /// Standard input, output and error.
     #[serde(skip)]
     pub(in crate::languages) streams: Vec<OwnedFd>,
-}
-
-impl Program {
-    /// What a shell executes. A command is executed by the shell, too, so that in a session it may also be a function.
-    pub(in crate::languages) fn script(&self) -> &str {
-        if self.argv.is_empty() { &self.code } else { "\"$@\"" }
-    }
 }
 
 /// The job's end of its channel.

@@ -38,7 +38,7 @@ pub(super) fn run(mut fds: Vec<OwnedFd>, context: &ZygoteContext, interpreter: &
         Ok((Order::Run(program), streams)) => {
             // A session's shell opens files of this process by way of `/proc`.
             sys::set_dumpable(true);
-            let error = interpreter.become_program(&mut channel, Program { streams, ..program }, &context.environment);
+            let error = interpreter.become_program(&mut channel, Program { streams, ..program }, context);
             let _ = channel.raised(error.to_string());
             sys::exit(1)
         }

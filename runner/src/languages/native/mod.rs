@@ -32,9 +32,8 @@ pub(super) trait Interpreter {
     /// If it doesn't run here.
     fn version(&self) -> Result<String>;
 
-    /// Turns the process, which is in its sandbox, into the program. `environment` is that of every program. Returns
-    /// only if that fails.
-    fn become_program(&self, channel: &mut Channel, program: Program, environment: &[String]) -> io::Error;
+    /// Turns the process, which is in its sandbox, into the program. Returns only if that fails.
+    fn become_program(&self, channel: &mut Channel, program: Program, context: &ZygoteContext) -> io::Error;
 }
 
 /// Starts a native zygote.
@@ -63,7 +62,7 @@ impl Interpreter for NoLanguage {
         Ok(String::new())
     }
 
-    fn become_program(&self, _channel: &mut Channel, _program: Program, _environment: &[String]) -> io::Error {
+    fn become_program(&self, _channel: &mut Channel, _program: Program, _context: &ZygoteContext) -> io::Error {
         io::ErrorKind::Unsupported.into()
     }
 }
@@ -71,6 +70,10 @@ impl Interpreter for NoLanguage {
 impl Language for NoLanguage {
     fn path(&self) -> &'static str {
         "the runner"
+    }
+
+    fn extension(&self) -> &'static str {
+        ""
     }
 
     fn zygotes(&self) -> usize {

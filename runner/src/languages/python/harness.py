@@ -45,6 +45,7 @@ LOWEST_FD = 200
 # Bytes that are freed when memory has run out, so that the error can be reported. They are never touched, and `bytes`
 # uses calloc (unlike `bytearray`), so until then they take address space only.
 RESERVE = 4 << 20
+NAME = "main.py"  # Of the program that the zygote rehearses.
 # Types of a program's global objects that `finish` does not let go of.
 KEPT = frozenset(
     (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, type(None))
@@ -72,7 +73,7 @@ class Harness:
         self.channel = Channel(self.interrupts)
         self.streams = harness_streams.Streams()
         self.hidden = frozenset(id(part.__dict__) for part in PARTS) | {id(globals())}
-        self.runs = self.flags = self.shown = 0
+        self.flags = self.shown = 0
         self.tools = {}
         self.loop = None
         self.session = False
@@ -99,7 +100,8 @@ class Harness:
         self.main = main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         self.globals = main.__dict__
-        self.path = os.path.join(here, "main.py")
+        self.here, self.name = here, NAME
+        self.path = os.path.join(here, NAME)
         self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
 
         def display(*objects, raw=False, include=None, exclude=None, **_ignored):
@@ -118,7 +120,7 @@ class Harness:
         harness_libraries.Finder(harness_libraries.replacements(self.display, self.own_loop))
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
-        sys.argv = ["main.py"]
+        sys.argv = [NAME]
         sys.path.insert(0, here)
 
     def rehearse(self):
@@ -136,7 +138,6 @@ class Harness:
         for fd in fds:
             os.close(fd)
         self.streams.prepare()
-        self.runs = 0
 
     def serve(self):
         while True:
@@ -161,7 +162,6 @@ class Harness:
         interrupts, channel = self.interrupts, self.channel
         self.session = message.get("session", False)
         self.linger = message.get("linger", False)
-        self.runs += 1
         self.shown = 0
         self.value = self.error = None
         if self.reserve is None:
@@ -196,13 +196,14 @@ class Harness:
     def execute(self, message):
         env, tools, source = message.get("env"), message.get("tools"), message["code"]
         inputs = harness_inputs.take(message) if "inputs" in message else None
-        name = "main.py"
+        name = message.get("name", NAME)
+        if name != self.name:
+            self.rename(name)
+        if message.get("written") and not source.isascii():
+            harness_code.heed_encoding(self.path, source)
         if source.startswith("\ufeff"):
             source = source[1:]  # A byte-order mark, which a file may begin with.
         if self.session:
-            if self.runs > 1:
-                name = "main-%d.py" % self.runs
-                self.path = self.globals["__file__"] = os.path.join(os.path.dirname(self.path), name)
             for alias, tool in self.tools.items():
                 if self.globals.get(alias) is tool:
                     del self.globals[alias]
@@ -218,8 +219,6 @@ class Harness:
             self.globals.update(self.tools)
         lines = harness_code.source_lines(source)
         linecache.cache[name] = linecache.cache[self.path] = (len(source), None, lines, name)
-        if "spawn" in source or "forkserver" in source:
-            harness_code.write_program(self.path, source)
         self.channel.send(STARTED)
         if inputs:
             harness_inputs.bind(inputs, self.globals)
@@ -244,6 +243,13 @@ class Harness:
                 harness_show.shows_itself(value)
             if harness_show.is_figure(value):
                 harness_show.close_figure(value)
+
+    def rename(self, name):
+        """Set the names by which a program knows its file."""
+        if sys.argv[:1] == [self.name]:
+            sys.argv[0] = name
+        self.name = name
+        self.path = self.globals["__file__"] = os.path.join(self.here, name)
 
     def own_loop(self, make=True):
         """The loop of the program's top level, in the thread that runs it; a session keeps it, and so its tasks, over

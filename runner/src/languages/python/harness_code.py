@@ -68,12 +68,22 @@ def source_lines(source):
     return [line + "\n" for line in source.split("\n")]
 
 
-def write_program(path, source):
-    """Write a program to its file, from which processes that start anew (`spawn`) import it."""
+def heed_encoding(path, source):
+    """Write a program's file again if it declares an encoding (PEP 263) other than UTF-8, in which it was written."""
+    if "coding" not in source[:400]:
+        return
+    import os
+    from io import BytesIO
+    from tokenize import detect_encoding
+
     try:
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(source)
-    except (OSError, UnicodeError):
+        encoding = detect_encoding(BytesIO(source.encode()).readline)[0]
+        if not encoding.startswith("utf-8"):
+            data, before = source.encode(encoding), os.stat(path)
+            with open(path, "wb") as file:
+                file.write(data)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # It is the program's own still.
+    except (OSError, SyntaxError, UnicodeError):
         pass
 
 

@@ -72,6 +72,10 @@ impl Language for Python {
         &self.0.path
     }
 
+    fn extension(&self) -> &'static str {
+        "py"
+    }
+
     /// The commands of [`Options::python_path`] come first, as its modules do, and then those of the interpreter.
     fn additions(&self) -> Additions {
         let Options { path, python_path, .. } = &self.0;

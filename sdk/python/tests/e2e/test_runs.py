@@ -30,6 +30,47 @@ from thermae import (
     tool,
 )
 
+OWN_FILE = """
+import importlib.util, inspect, os, runpy, subprocess, sys, unittest
+V = 3
+def double(n):
+    return 2 * n
+class T(unittest.TestCase):
+    def test_double(self):
+        self.assertEqual(double(V), 6)
+def test_triple():
+    assert V == 3
+if __name__ == "__main__" and "AGAIN" in os.environ:
+    sys.exit(7)
+if __name__ == "__main__":
+    name = os.path.basename(__file__)
+    print(open(__file__).read().count("import importlib"), inspect.getsource(double) in open(__file__).read())
+    print(importlib.import_module(name[:-3]).V, runpy.run_path(__file__)["V"])
+    print(subprocess.run([sys.executable, __file__], env={**os.environ, "AGAIN": "1"}).returncode)
+    print(unittest.defaultTestLoader.discover(".", pattern=name).countTestCases())
+    if importlib.util.find_spec("pytest"):
+        import pytest
+        assert pytest.main([__file__, "-q", "-p", "no:cacheprovider"]) == 0
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    for start in ("fork", "spawn", "forkserver"):
+        with ProcessPoolExecutor(1, mp_context=get_context(start)) as pool:
+            print(pool.submit(double, 4).result())
+"""
+
+
+def test_a_program_is_a_file(box: Sandbox) -> None:
+    def check(result: Result) -> None:
+        lines = [line for line in result.stdout.splitlines() if "passed" not in line and "%" not in line]
+        assert [line for line in lines if line] == ["2 True", "3 3", "7", "1", "8", "8", "8"]
+
+    check(box.run(OWN_FILE, check=True))
+    with box.session() as session:
+        for _ in range(2):
+            check(session.run(OWN_FILE, check=True))
+        assert session.run("print(inspect.getsource(double))", check=True).stdout.startswith("def double")
+        assert [one.path for one in session.files.list()] == ["artifacts"]
+
 
 def test_output_value_displays_and_usage(box: Sandbox) -> None:
     result = box.run("import sys\nprint('é')\nsys.stderr.write('e')\ndisplay([1])\n6 * 7")
