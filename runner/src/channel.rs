@@ -44,6 +44,9 @@ pub(crate) struct Message {
     /// `waits`: how long it has waited since the last of them, in milliseconds.
     #[serde(default)]
     pub(crate) for_ms: Option<u64>,
+    /// `waits`: whether it has set a timer of its own, so that it must not be stopped.
+    #[serde(default)]
+    pub(crate) timers: bool,
     /// `display`: the MIME bundle to show.
     #[serde(default)]
     pub(crate) data: Option<Box<RawValue>>,

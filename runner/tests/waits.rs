@@ -133,6 +133,83 @@ fn many_short_waits_do_not_use_up_the_wall_clock() {
     assert_eq!(runner.wait(run).ok(), "end\n");
 }
 
+/// Python: a POSIX timer that sends SIGALRM after a second, made by hand.
+const POSIX_TIMER: &str = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\ntimer = ctypes.c_void_p()\nassert libc.timer_create(1, None, ctypes.byref(timer)) == 0\nspec = (ctypes.c_long * 4)(0, 0, 1, 0)\nassert libc.timer_settime(timer, 0, spec, None) == 0";
+
+#[test]
+fn timers_fire_while_a_program_waits() {
+    let mut runner = Runner::warm();
+    let handler = "import signal\ndef fired(*_): print('fired', flush=True)\nsignal.signal(signal.SIGALRM, fired)\n";
+    let timers = [
+        "signal.alarm(1)",
+        "signal.setitimer(signal.ITIMER_REAL, 1)",
+        "import ctypes\nctypes.CDLL(None).alarm(1)",
+        POSIX_TIMER,
+        "import asyncio\nasyncio.get_running_loop().add_signal_handler(signal.SIGALRM, fired)\nsignal.alarm(1)",
+    ];
+    for timer in timers {
+        for call in ["await t(1)", "t.sync(1)"] {
+            // A loop that is blocked runs no handlers of its own.
+            if timer.contains("loop") && call.contains("sync") {
+                continue;
+            }
+            let run = runner.begin(&calling(&format!("{handler}{timer}\nprint({call})")));
+            runner.wait_output(run, "fired");
+            assert!(runner.so_far(run).stays >= 1, "{timer} {call}");
+            // It has no timer any more, so it is stopped. (The kernel doesn't say whether a POSIX timer is set.)
+            if timer != POSIX_TIMER {
+                runner.wait_waits(run, 1);
+            }
+            runner.pass(LONG);
+            runner.answer_all();
+            let outcome = runner.wait(run);
+            assert_eq!(outcome.ok(), "fired\nTrue\n", "{timer} {call}");
+            assert!(outcome.paused() >= LONG, "{timer} {call}: {:?}", outcome.exit);
+        }
+    }
+}
+
+#[test]
+fn a_program_with_an_interval_timer_waits_without_a_stop() {
+    let mut runner = Runner::warm();
+    let start = "import signal\nn = 0\ndef tick(*_):\n    global n\n    n += 1\n    print(n, flush=True)\n    AGAIN\nsignal.signal(signal.SIGALRM, tick)\n";
+    for (again, set) in [
+        ("pass", "signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)"),
+        ("signal.setitimer(signal.ITIMER_REAL, 0.5)", "signal.setitimer(signal.ITIMER_REAL, 0.5)"),
+    ] {
+        for call in ["await t(1)", "t.sync(1)"] {
+            let run = runner.begin(&calling(&format!("{}{set}\nprint({call})", start.replace("AGAIN", again))));
+            // For longer than the wall-clock time.
+            runner.wait_output(run, "\n8\n");
+            runner.answer_all();
+            let outcome = runner.wait(run);
+            assert!(outcome.ok().ends_with("True\n"), "{set} {call}: {outcome:?}");
+            assert_eq!(outcome.waits, 0, "{set} {call}");
+        }
+    }
+}
+
+#[test]
+fn what_a_program_does_meanwhile_goes_on_while_it_waits() {
+    let mut runner = Runner::warm();
+    for code in [
+        "import threading\nthreading.Timer(1, print, ('fired',), {'flush': True}).start()",
+        "import threading, time\ndef later():\n    time.sleep(1)\n    print('fired', flush=True)\nthreading.Thread(target=later).start()",
+        "import sched, threading, time\ns = sched.scheduler()\ns.enter(1, 1, print, ('fired',), {'flush': True})\nthreading.Thread(target=s.run).start()",
+        "import select, threading\ndef later():\n    select.select([], [], [], 1)\n    print('fired', flush=True)\nthreading.Thread(target=later).start()",
+        "import os, threading, ctypes\nlibc = ctypes.CDLL(None)\nfd = libc.timerfd_create(1, 0)\nlibc.timerfd_settime(fd, 0, (ctypes.c_long * 4)(0, 0, 1, 0), None)\ndef later():\n    os.read(fd, 8)\n    print('fired', flush=True)\nthreading.Thread(target=later).start()",
+        "import queue, threading\ndef later():\n    try: queue.Queue().get(timeout=1)\n    except queue.Empty: print('fired', flush=True)\nthreading.Thread(target=later).start()",
+        "import asyncio\nasyncio.get_running_loop().call_later(1, lambda: print('fired', flush=True))",
+        "import subprocess\nchild = subprocess.Popen('sleep 1; echo fired', shell=True)",
+    ] {
+        let run = runner.begin(&calling(&format!("{code}\nprint(await t(1))")));
+        runner.wait_output(run, "fired");
+        runner.answer_all();
+        let outcome = runner.wait(run);
+        assert_eq!((outcome.ok().as_str(), outcome.waits), ("fired\nTrue\n", 0), "{code}");
+    }
+}
+
 #[test]
 fn a_program_that_does_something_else_does_not_wait() {
     let mut runner = Runner::warm();

@@ -84,6 +84,9 @@ pub enum Kind {
     /// long that its process is stopped; it needs no slot. The next [`ToolResult`], [`Kind::Interrupt`] or soft
     /// time-out continues the process.
     Waits = 78,
+    /// R: as [`Kind::Waits`], without payload, but the process goes on and needs its slot: it has timers of its own,
+    /// which must fire on time.
+    Stays = 79,
 }
 
 impl Kind {
@@ -126,6 +129,7 @@ impl Kind {
             ArtifactData,
             ArtifactEnd,
             Waits,
+            Stays,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)

@@ -8,6 +8,8 @@ use super::baseline::Baseline;
 use super::memory::Counted;
 use super::pause::{Change, DEFIED};
 use super::waits::Halt;
+use crate::frames::Kind;
+use crate::io::Link;
 use crate::sandboxes::{HEAD_START, Sandbox};
 use crate::sys::Reaped;
 use crate::watch;
@@ -42,11 +44,20 @@ impl Active {
         Some(if self.in_head_start(now) { next.min(self.handed + HEAD_START) } else { next })
     }
 
-    /// Stops its process if the run has waited for long enough. Returns why it is to be killed, if others don't let it
-    /// be stopped.
-    pub(super) fn check_stop(&mut self, now: Instant, sandbox: &Sandbox) -> Option<Cause> {
-        let defied = self.cause.is_none() && self.waits.check_stop(now, sandbox, self.session) == Change::Defied;
-        defied.then(|| Cause::Broken(DEFIED.to_owned()))
+    /// Stops its process if the run has waited for long enough, or tells the worker that it waits without a stop.
+    /// Returns why it is to be killed, if others don't let it be stopped.
+    pub(super) fn check_stop(&mut self, now: Instant, sandbox: &Sandbox, link: &mut Link) -> Option<Cause> {
+        if self.cause.is_some() {
+            return None;
+        }
+        match self.waits.check_stop(now, sandbox, self.session) {
+            Change::Nothing | Change::Stopped => None,
+            Change::Stays => {
+                link.push(Kind::Stays, self.number, &[]);
+                None
+            }
+            Change::Defied => Some(Cause::Broken(DEFIED.to_owned())),
+        }
     }
 
     /// Ends a wait, and continues the process if it is stopped.

@@ -148,7 +148,7 @@ impl Runs {
                 .check_wall(now, sandbox, group, before, sessions)
                 .or_else(|| run.check_cpu(now, sandbox, before, sessions, container))
                 .or_else(|| run.check_memory(now, sandbox, held, beside > 0, counted, collecting))
-                .or_else(|| run.check_stop(now, sandbox));
+                .or_else(|| run.check_stop(now, sandbox, &mut io.link));
             if let Some(cause) = cause {
                 occupant.out_of_memory = cause == Cause::Memory;
                 run.cause.get_or_insert(cause);
@@ -202,7 +202,7 @@ impl Runs {
         for (id, occupant) in &mut self.occupants.by_sandbox {
             let (Some(run), Some(sandbox)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
             match run.waits.look(now, sandbox, run.session) {
-                Change::Nothing => {}
+                Change::Nothing | Change::Stays => {}
                 Change::Stopped => {
                     let _ = io.link.push_json(Kind::Waits, run.number, &run.calls.len());
                 }

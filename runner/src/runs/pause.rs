@@ -3,6 +3,8 @@
 //! The process is stopped in two steps: it is sent the signal, and when the kernel reports that it has stopped, the
 //! runner looks again. From then on, nothing of a fresh sandbox can go on. In a session, only the program's own process
 //! is stopped: what earlier programs have left goes on, and so do guests.
+//!
+//! A program that has set a timer is not stopped: the timer must fire on time. It waits in its slot.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,8 @@ pub(super) enum Change {
     Nothing,
     /// The process has stopped, and nothing else of the run goes on.
     Stopped,
+    /// The process waits, but must not be stopped.
+    Stays,
     /// Others continue the process again and again.
     Defied,
 }
@@ -38,11 +42,13 @@ impl Waits {
         if self.again_by.is_some() {
             return Change::Defied;
         }
-        if is_alone(sandbox, session) {
+        if !is_alone(sandbox, session) {
+            self.refuse();
+        } else if self.stays() {
+            return Change::Stays;
+        } else {
             self.halt = Halt::Asked;
             sandbox.stop();
-        } else {
-            self.refuse();
         }
         Change::Nothing
     }

@@ -36,6 +36,10 @@ struct Wait {
     since: Instant,
     /// Since when the process is stopped.
     stopped: Option<Instant>,
+    /// Whether the process has timers of its own. If so, it is not stopped.
+    timers: bool,
+    /// Whether the worker knows that it waits and is not stopped.
+    stays: bool,
 }
 
 /// The waits of one run.
@@ -114,7 +118,7 @@ impl Waits {
         if waits && !self.charged && !self.closed {
             let silent = Duration::from_millis(message.for_ms.unwrap_or(0)).min(SILENT);
             let since = now.checked_sub(silent).map_or(before, |since| since.max(before));
-            self.wait = Some(Wait { since, stopped: None });
+            self.wait = Some(Wait { since, stopped: None, timers: message.timers, stays: false });
         }
     }
 
@@ -162,12 +166,19 @@ impl Waits {
         }
     }
 
+    /// Takes note that the worker is told of a wait without a stop. Returns whether it is one, because of timers.
+    pub(super) fn stays(&mut self) -> bool {
+        let Some(wait) = self.wait.as_mut().filter(|wait| wait.timers) else { return false };
+        wait.stays = true;
+        true
+    }
+
     /// When the process is to be stopped, or must have stopped.
     pub(super) fn stop_at(&self) -> Option<Instant> {
         if self.again_by.is_some() {
             return self.again_by;
         }
-        let wait = self.wait.filter(|_| self.halt == Halt::None && !self.most.is_zero())?;
+        let wait = self.wait.filter(|wait| self.halt == Halt::None && !self.most.is_zero() && !wait.stays)?;
         Some(wait.since + self.after)
     }
 
@@ -314,6 +325,19 @@ mod tests {
         waits.answered(t + ms(3300));
         assert!(!is_over(&mut waits, t, 3999));
         assert!(is_over(&mut waits, t, 4000 + 250), "{waits:?}");
+    }
+
+    #[test]
+    fn a_wait_with_timers_counts_without_a_stop() {
+        let (mut waits, t) = begun();
+        says(&mut waits, t, r#"{"op":"waits","got":0,"for_ms":0,"timers":true}"#);
+        assert_eq!(waits.stop_at(), Some(t + ms(1000)));
+        assert!(waits.stays() && waits.stop_at().is_none());
+        assert!(!is_over(&mut waits, t, 3000) && waits.counted(t + ms(3000)) == ms(3000));
+        // The timers are over.
+        says(&mut waits, t + ms(3000), r#"{"op":"waits","got":0,"for_ms":0}"#);
+        assert_eq!(waits.stop_at(), Some(t + ms(4000)));
+        assert!(!waits.stays());
     }
 
     #[test]

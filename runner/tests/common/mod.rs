@@ -227,6 +227,7 @@ impl Runner {
             Kind::SessionClosed => self.closed.push(String::from_utf8(frame.body).unwrap()),
             Kind::Credit => outcome.credit += frame.parse::<u64>().unwrap(),
             Kind::Waits => outcome.waits += 1,
+            Kind::Stays => outcome.stays += 1,
             Kind::Pong => self.pongs += 1,
             other => panic!("{other:?}: {}", String::from_utf8_lossy(&frame.body)),
         }

@@ -16,6 +16,8 @@ pub struct Outcome {
     pub credit: u64,
     /// How often its process was stopped because it waits.
     pub waits: u32,
+    /// How often it was said to wait and not stopped, because it has timers.
+    pub stays: u32,
     pub exit: Option<Exit>,
 }
 

@@ -230,6 +230,7 @@ impl Watch {
                                 running.charge();
                             }
                         }
+                        Kind::Stays if early.is_none() => seat.stay(entry),
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
                             Ok(open) => {

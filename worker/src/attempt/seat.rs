@@ -57,11 +57,22 @@ impl<'a> Seat<'a> {
             self.slot = None;
             entry.course.pauses();
             self.ctx.pulse.hasten();
-            if !self.delivery.is_settled() && self.handing.is_none() {
-                self.handing = Some(Box::pin(to_resolve(self.ctx, self.delivery, "paused")));
-            }
+            self.hand_over();
         }
         true
+    }
+
+    /// Takes note that the run waits in its slot. It may wait for as long as a paused one.
+    pub(super) fn stay(&mut self, entry: &Entry) {
+        entry.course.waits();
+        self.hand_over();
+    }
+
+    /// Hands the delivery to `resolve`, unless that is done.
+    fn hand_over(&mut self) {
+        if !self.delivery.is_settled() && self.handing.is_none() {
+            self.handing = Some(Box::pin(to_resolve(self.ctx, self.delivery, "paused")));
+        }
     }
 
     /// Waits until the paused run has a slot again, if `wanted`; otherwise it never ends. Meanwhile, goes on with the

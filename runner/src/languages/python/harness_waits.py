@@ -7,6 +7,7 @@ system call: its time is told with the next tool call.
 
 import _thread
 import os
+import signal
 import sys
 import threading
 import time
@@ -17,10 +18,14 @@ SILENT = 0.2
 SHORTEST = 0.01
 # The event loop's own descriptor, and the channel.
 FEWEST = 2
+# Shortest and longest time until a program that has timers tells anew that it waits, in seconds: its handlers may have
+# set others or none.
+AGAIN, LATEST = 2.0, 3600.0
 
 _monotonic = time.monotonic
 _get_ident, _threads, _frames = _thread.get_ident, _thread._count, sys._current_frames
 _listdir, _waitid = os.listdir, os.waitid
+_getitimer, _REAL, _open = signal.getitimer, signal.ITIMER_REAL, open
 _CHILDREN = (os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 # Where a thread waits for another one, if it does so without a time limit, and what the limit is called there.
 _PLACES = {threading.Condition.wait.__code__: "timeout", threading.Thread.join.__code__: "timeout"}
@@ -50,9 +55,14 @@ class Waits:
         try:
             silent = self.begin()
             got = wait(silent)
-            if silent is not None and not got:
-                self.tell()
-                got = wait(None)
+            while silent is not None and not got:
+                timer = next_timer()
+                self.tell(timer is not None)
+                silent = timer if timer is None else min(max(timer, AGAIN), LATEST)
+                got = wait(silent)
+                if silent is not None and not got and self.begin() is None:
+                    silent = None
+                    got = wait(None)
             return got
         finally:
             self.end()
@@ -83,13 +93,14 @@ class Waits:
                 return False
         return True
 
-    def tell(self):
-        """Tell the runner that the program waits, if it does."""
+    def tell(self, timers):
+        """Tell the runner that the program waits, if it does, and whether it has set timers. Then it is not stopped."""
         since, self.since = self.since, None
         if since is None or self.idle():
             return
         if self.all_rest() and is_alone():
             waited = self.waited()
+            waited += ',"timers":true' if timers else ""
             data = '{"op":"waits","got":%d,"for_ms":%d%s}' % (self.got, (_monotonic() - since) * 1000, waited)
             self.send(data.encode())
         self.untold = 0.0
@@ -116,6 +127,19 @@ def rests(frame):
     if code is getattr(getattr(executors, "_worker", None), "__code__", None):
         return frame.f_locals.get("work_item") is None
     return False
+
+
+def next_timer():
+    """In how many seconds the next timer of this process may fire; `None` if it has none. (Timers of CPU time don't fire
+    while it waits, and whoever reads a `timerfd` doesn't wait for tools.)"""
+    real = _getitimer(_REAL)[0]
+    if real:
+        return real
+    try:
+        with _open("/proc/self/timers") as timers:
+            return AGAIN if timers.read(1) else None
+    except OSError:
+        return AGAIN
 
 
 def is_childless():
