@@ -35,8 +35,6 @@ const MOST_HELD: usize = 32 << 20;
 pub(crate) enum Error {
     #[error("the tools {:?} and {:?} would both be called {} in the code; rename one", .0.first, .0.second, .0.alias)]
     Clash(AliasClash),
-    #[error("input_schema of the tool {tool:?}: {why}")]
-    Schema { tool: String, why: String },
     #[error("parameters of the tool {tool:?}: {why}")]
     Parameters { tool: String, why: parameters::Error },
 }
@@ -56,6 +54,8 @@ enum BadArguments {
          a string"
     )]
     Inexact(String),
+    #[error("can't be checked: its input schema can't be used: {0}")]
+    NoSchema(String),
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
 }
@@ -70,7 +70,8 @@ pub(crate) struct Gate {
 }
 
 struct Declared {
-    schema: Option<Schema>,
+    /// `Err` says why its calls can't be checked, and so can't be made.
+    schema: Result<Option<Schema>, String>,
     max_calls: Option<u32>,
     timeout: Option<Duration>,
 }
@@ -123,7 +124,8 @@ impl Gate {
     /// Makes the gate for these tools, and describes the tools for the runner.
     ///
     /// # Errors
-    /// Two tools have the same name in the code, or a schema can't be used.
+    /// Two tools have the same name in the code, or a tool's parameters are none. (If a schema can't be used, the calls
+    /// of its tool are refused.)
     pub(crate) fn new(specs: &[ToolSpec], bounds: Bounds) -> Result<(Self, Vec<frames::Tool>), Error> {
         if let Some(clash) = alias_clash(specs.iter().map(|spec| spec.name.as_str())) {
             return Err(Error::Clash(clash));
@@ -131,14 +133,11 @@ impl Gate {
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told = Vec::with_capacity(specs.len());
         for spec in specs {
-            let bad = |why| Error::Schema { tool: spec.name.clone(), why };
-            let schema = match &spec.input_schema {
-                None => None,
-                Some(text) => {
-                    let tree = serde_json::from_str(text.raw().get()).map_err(|e| bad(e.to_string()))?;
-                    Some(Schema::compile(&tree).map_err(|e| bad(e.brief()))?)
-                }
-            };
+            let schema = spec.input_schema.as_ref().map(Declared::compile).transpose();
+            if let Err(why) = &schema {
+                // The schema may be good for another reader, and the other tools can be used.
+                tracing::warn!(tool = spec.name, why, "a tool's calls are refused: its input schema can't be used");
+            }
             let (parameters, others) =
                 parameters::of(spec).map_err(|why| Error::Parameters { tool: spec.name.clone(), why })?;
             let text = |schema: &Option<JsonText>| schema.as_ref().map(|schema| schema.raw().to_owned());
@@ -218,7 +217,7 @@ impl Gate {
 
     /// Estimates the work to check a call with this many bytes, in bytes read.
     pub(crate) fn cost(&self, name: &str, bytes: usize) -> usize {
-        match self.tools.get(name).and_then(|tool| tool.schema.as_ref()) {
+        match self.tools.get(name).and_then(|tool| tool.schema.as_ref().ok()?.as_ref()) {
             Some(schema) => schema.cost(bytes),
             None => bytes,
         }
@@ -253,6 +252,12 @@ impl Gate {
 }
 
 impl Declared {
+    /// Compiles an input schema. The error says why it can't be used.
+    fn compile(text: &JsonText) -> Result<Schema, String> {
+        let tree = serde_json::from_str(text.raw().get()).map_err(|e| e.to_string())?;
+        Schema::compile(&tree).map_err(|e| e.brief())
+    }
+
     /// Checks arguments. They have one reading, because no key appears twice, so what is checked is what is sent.
     /// `capable`: the job's capabilities check them, too.
     fn check(&self, arguments: &RawValue, capable: bool) -> Result<(), BadArguments> {
@@ -261,11 +266,12 @@ impl Declared {
         if text.len() > LARGEST {
             return Err(BadArguments::Large);
         }
-        let most = if self.schema.is_some() || capable { MOST_CHECKED } else { MOST_VALUES };
+        let schema = self.schema.as_ref().map_err(|why| BadArguments::NoSchema(why.clone()))?;
+        let most = if schema.is_some() || capable { MOST_CHECKED } else { MOST_VALUES };
         if !measure_unique(text.as_bytes(), most)?.is_object {
             return Err(BadArguments::NoObject);
         }
-        let Some(schema) = &self.schema else { return Ok(()) };
+        let Some(schema) = schema else { return Ok(()) };
         if let Some(digits) = large_integer(text).filter(|_| schema.judges_numbers()) {
             return Err(BadArguments::Inexact(digits.chars().take(LONGEST_SHOWN).collect()));
         }

@@ -19,6 +19,7 @@ mod gate;
 mod hostile;
 mod in_flight;
 mod parameters;
+mod pattern;
 mod provider;
 mod schema;
 mod token;

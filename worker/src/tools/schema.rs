@@ -15,6 +15,8 @@ use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use super::pattern;
+
 /// The keyword that counts visits. Its value is the cost of one visit.
 const COST: &str = "x-thermae-cost";
 
@@ -33,6 +35,9 @@ const LARGEST_ADDITION: u64 = 1 << 26;
 
 /// Keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/// Steps back that an engine may take in one match.
+const STEPS_BACK: usize = 100_000;
 
 /// Longest text of an error, in characters.
 const LONGEST: usize = 500;
@@ -55,6 +60,9 @@ pub(super) enum Error {
     Identity(&'static str),
     #[error("the keyword {COST:?} is reserved for the fleet")]
     Reserved,
+    /// No engine reads the pattern as ECMA-262 means it.
+    #[error("the pattern {0:?} can't be read: {1}")]
+    Pattern(String, String),
     /// It is not a schema.
     #[error(transparent)]
     Invalid(Box<ValidationError<'static>>),
@@ -97,26 +105,32 @@ pub(super) struct Schema {
     size: Option<usize>,
     /// Whether it has rules about numbers.
     judges_numbers: bool,
+    /// The patterns that were written anew, and what they were.
+    patterns: Vec<(String, String)>,
 }
 
 impl Schema {
-    /// Compiles a schema. Its patterns run in linear time.
+    /// Compiles a schema. Its patterns run in linear time, or else with at most [`STEPS_BACK`] in a match.
     ///
     /// # Errors
-    /// It is not a schema, points outside itself, or is too deep.
+    /// It is not a schema, points outside itself, is too deep, or has a pattern that can't be read.
     pub(super) fn compile(schema: &Value) -> Result<Self, Error> {
         let mut schema = schema.clone();
         let (values, judges_numbers) = (size(&schema), judges_numbers(&schema));
+        let mut patterns = Patterns::default();
+        patterns.find(&schema)?;
+        patterns.write(&mut schema)?;
         let plain = mark(&mut schema)? == 0;
-        let size = plain.then(|| usize::try_from(values).unwrap_or(usize::MAX));
-        let validator = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex())
+        let size = (plain && !patterns.backtrack).then(|| usize::try_from(values).unwrap_or(usize::MAX));
+        let options = jsonschema::options();
+        let validator = patterns
+            .choose(options)
             .with_keyword(COST, |_: &Map<String, Value>, cost: &Value, _: Location| {
                 Ok(Box::new(Meter(cost.as_u64().unwrap_or(1))) as Box<dyn for<'i> Keyword<'i>>)
             })
             .build(&schema)
             .map_err(|e| Error::Invalid(Box::new(e)))?;
-        Ok(Self { validator, size, judges_numbers })
+        Ok(Self { validator, size, judges_numbers, patterns: patterns.written })
     }
 
     /// Estimates the work to check this many bytes, in bytes read.
@@ -129,6 +143,12 @@ impl Schema {
         self.judges_numbers
     }
 
+    /// An error's text, with the patterns as the schema has them.
+    fn told(&self, error: ValidationError<'_>) -> String {
+        let text = error.to_string();
+        self.patterns.iter().fold(text, |text, (new, old)| text.replace(new, old))
+    }
+
     /// Checks arguments that had this many bytes.
     ///
     /// # Errors
@@ -138,13 +158,95 @@ impl Schema {
         let checked = catch_unwind(AssertUnwindSafe(|| {
             self.validator
                 .validate(arguments)
-                .map_err(|e| Mismatch::Value { at: e.instance_path().to_string(), why: cut(&e.to_string()).to_owned() })
+                .map_err(|e| Mismatch::Value { at: e.instance_path().to_string(), why: cut(&self.told(e)).to_owned() })
         }));
         match checked {
             Ok(result) => result,
             Err(reason) if reason.is::<Spent>() => Err(Mismatch::TooLong),
             Err(reason) => resume_unwind(reason),
         }
+    }
+}
+
+/// The patterns of a schema.
+#[derive(Default)]
+struct Patterns {
+    /// Whether one of them needs the engine that backtracks.
+    backtrack: bool,
+    /// Those that were written anew, and what they were.
+    written: Vec<(String, String)>,
+}
+
+impl Patterns {
+    /// Looks for all patterns, and for what they need.
+    fn find(&mut self, schema: &Value) -> Result<(), Error> {
+        let mut copy = schema.clone();
+        each(&mut copy, &mut |text| {
+            let read = pattern::read(text, false).map_err(|e| Error::Pattern(text.clone(), e.to_string()))?;
+            self.backtrack |= read.backtracks;
+            Ok(())
+        })
+    }
+
+    /// Writes all patterns anew, as the engine reads them.
+    fn write(&mut self, schema: &mut Value) -> Result<(), Error> {
+        let (backtrack, mut written) = (self.backtrack, Vec::new());
+        each(schema, &mut |text| {
+            let unreadable = |why: String| Error::Pattern(text.clone(), why);
+            let mut read = pattern::read(text, backtrack).map_err(|e| unreadable(e.to_string()))?.text;
+            // Two patterns that mean the same are two keys.
+            while written.iter().any(|(new, old)| *new == read && old != text) {
+                read.push_str("(?:)");
+            }
+            let alone = Value::Object(Map::from_iter([("pattern".to_owned(), read.as_str().into())]));
+            self.choose(jsonschema::options()).build(&alone).map_err(|_| unreadable("no engine reads it".into()))?;
+            if read != *text {
+                written.push((read.clone(), std::mem::replace(text, read)));
+            }
+            Ok(())
+        })?;
+        self.written = written;
+        Ok(())
+    }
+
+    /// The options with the engine that these patterns need.
+    fn choose<'i>(&self, options: jsonschema::ValidationOptions<'i>) -> jsonschema::ValidationOptions<'i> {
+        if self.backtrack {
+            options.with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(STEPS_BACK))
+        } else {
+            options.with_pattern_options(PatternOptions::regex())
+        }
+    }
+}
+
+/// Gives every pattern of a schema to `change`.
+fn each(schema: &mut Value, change: &mut impl FnMut(&mut String) -> Result<(), Error>) -> Result<(), Error> {
+    match schema {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| each(item, change)),
+        Value::Object(map) => {
+            if let Some(Value::Object(properties)) = map.get_mut("patternProperties") {
+                for (mut key, value) in std::mem::take(properties) {
+                    change(&mut key)?;
+                    properties.insert(key, value);
+                }
+            }
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("pattern", Value::String(text)) => change(text)?,
+                    // Values, and not schemas.
+                    ("const" | "enum" | "default" | "example" | "examples", _) => {}
+                    // Schemas by names that mean nothing.
+                    (
+                        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                        | "dependencies",
+                        Value::Object(named),
+                    ) => named.values_mut().try_for_each(|schema| each(schema, change))?,
+                    (_, value) => each(value, change)?,
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

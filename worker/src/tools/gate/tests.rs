@@ -51,11 +51,21 @@ fn a_call_is_checked_before_it_leaves() {
 }
 
 #[test]
-fn a_schema_that_is_none_is_refused_and_so_is_one_that_points_elsewhere() {
-    for schema in [json!({"type": "objekt"}), json!({"$ref": "http://127.0.0.1:1/x.json"}), json!({"pattern": "("})] {
-        let mut tool = spec("t");
+fn a_tool_whose_schema_cant_be_used_is_refused_alone() {
+    for schema in [
+        json!({"type": "objekt"}),
+        json!({"$ref": "http://127.0.0.1:1/x.json"}),
+        json!({"pattern": "("}),
+        json!({"patternProperties": {"\\Z": {}}}),
+    ] {
+        let mut tool = spec("odd");
         tool.input_schema = Some((&schema).into());
-        assert!(Gate::new(&[tool], Bounds::default()).is_err(), "{schema}");
+        let (gate, told) = Gate::new(&[tool, spec("other")], Bounds::default()).unwrap();
+        assert_eq!(told.len(), 2);
+        let arguments = || serde_json::value::to_raw_value(&json!({})).unwrap();
+        let refused = gate.check("odd", arguments()).unwrap_err();
+        assert!(refused.message.contains("its input schema can't be used"), "{schema}: {refused:?}");
+        assert!(gate.check("other", arguments()).is_ok());
     }
 }
 
