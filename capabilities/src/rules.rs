@@ -101,6 +101,11 @@ impl Rules {
         self.sets.get(at.set)?.capabilities.get(at.capability)
     }
 
+    /// Whether some call of this tool may be allowed: each set has a capability for it.
+    pub fn names(&self, tool: &str) -> bool {
+        self.sets.iter().all(|set| set.capabilities.iter().any(|capability| capability.pattern.matches(tool)))
+    }
+
     /// Estimates the work to decide a call of this tool with this many bytes of arguments, in bytes read. Schemas are
     /// not counted.
     pub fn cost(&self, tool: &str, bytes: usize) -> usize {

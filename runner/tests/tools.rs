@@ -303,3 +303,21 @@ print(tools.describe('add').splitlines()[0], inspect.signature(add))
     assert_eq!(outcome.ok(), "8 7 False add\n[7, 7]\nadd(a, b) (a, b)\n");
     assert_eq!(outcome.exit.unwrap().notes, [""; 0]);
 }
+
+#[test]
+fn a_hidden_tool_is_not_listed_and_its_calls_are_the_workers_to_refuse() {
+    let mut runner = Runner::new();
+    let hidden = Tool { hidden: true, ..tool("secret.pay", &["n"]) };
+    let code = "
+print([one.name for one in tools.list()], len(tools), 'secret_pay' in tools, tools.search('pay'))
+try:
+    await secret_pay(1)
+except ToolError as error:
+    print(error)
+";
+    let number = runner.begin(&Run { tools: vec![tool("add", &["a", "b"]), hidden], ..program(code) });
+    let (_, call) = runner.wait_call();
+    assert_eq!(call.name, "secret.pay");
+    runner.answer(number, call.call, Err("refused".into()));
+    assert_eq!(runner.wait(number).ok(), "['add'] 1 False []\nrefused\n");
+}

@@ -28,6 +28,9 @@ pub struct Tool {
     /// Give the code the result as a string (JSON text, unless it is a string already) instead of the parsed value.
     #[serde(default)]
     pub raw: bool,
+    /// Whether the code does not see it among its tools: its calls are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
 }
 
 /// A parameter of a tool.

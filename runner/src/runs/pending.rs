@@ -110,11 +110,13 @@ struct ToolHead<'a> {
     parameters: &'a [Parameter],
     others: bool,
     raw: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hidden: bool,
 }
 
 impl<'a> From<&'a Tool> for ToolHead<'a> {
     fn from(tool: &'a Tool) -> Self {
-        let Tool { name, alias, description, parameters, others, raw, .. } = tool;
-        Self { name, alias, description, parameters, others: *others, raw: *raw }
+        let Tool { name, alias, description, parameters, others, raw, hidden, .. } = tool;
+        Self { name, alias, description, parameters, others: *others, raw: *raw, hidden: *hidden }
     }
 }

@@ -126,6 +126,7 @@ pub fn tool(name: &str, parameters: &[&str]) -> Tool {
         input_schema: None,
         output_schema: None,
         raw: false,
+        hidden: false,
     }
 }
 

@@ -114,9 +114,12 @@ async fn gate(
     let compiled = ctx.heavy.check(4 * work.tool_bytes, move || {
         let rejected = |code, why: String| Outcome::rejected(code, format!("{why}."));
         let made = Gate::new(&specs, bounds);
-        let (gate, tools) = made.map_err(|error| rejected(ErrorCode::SchemaViolation, error.to_string()))?;
+        let (gate, mut tools) = made.map_err(|error| rejected(ErrorCode::SchemaViolation, error.to_string()))?;
         let allowed = Allowed::new(capabilities, token);
         let allowed = allowed.map_err(|error| rejected(ErrorCode::BadCapability, error.to_string()))?;
+        for tool in &mut tools {
+            tool.hidden = allowed.as_ref().is_some_and(|allowed| !allowed.names(&tool.name));
+        }
         Ok((gate.under(allowed.map(Arc::new)), tools))
     });
     compiled.await

@@ -152,6 +152,7 @@ impl Gate {
                 input_schema: text(&spec.input_schema),
                 output_schema: text(&spec.output_schema),
                 raw: spec.raw,
+                hidden: false,
             });
         }
         Ok((Self { tools, bounds, used: Mutex::default(), allowed: None }, told))

@@ -12,10 +12,11 @@ MOST_FORGOTTEN = 16  # Names.
 
 
 def make_tools(channel, catalog, specs, texts, blocking=False):
-    """The functions of a run's tools by their names in the code. `catalog` shows the tools from now on. If they are
-    `blocking`, they give results, and nothing is awaited."""
-    catalog._documents = documents(specs or (), texts, blocking)
-    return {alias: make_tool(channel, document) for alias, document in catalog._documents.items()}
+    """The functions of a run's tools by their names in the code. `catalog` shows those that may be called from now on.
+    If they are `blocking`, they give results, and nothing is awaited."""
+    found = documents(specs or (), texts, blocking)
+    catalog._documents = {alias: one for alias, one in found.items() if not one._spec.get("hidden")}
+    return {alias: make_tool(channel, document) for alias, document in found.items()}
 
 
 def make_tool(channel, document):

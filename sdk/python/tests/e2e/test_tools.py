@@ -175,3 +175,23 @@ def test_synchronous_tools_give_their_results() -> None:
         assert box.run("print(await transfer('a', 'b'))", sync_tools=False).stdout == "1 from a to b\n"
     assert printed == ["1 FROM A TO B 1 from c to d\n"] * 6
     assert transfer.sync_documentation.startswith("def transfer(source: str")
+
+
+def test_only_tools_that_the_capabilities_allow_are_listed() -> None:
+    @tool
+    def pay(n: int) -> int:
+        return n
+
+    code = "print([one.name for one in tools.list()])\nawait pay(1)"
+    names = []
+    with Sandbox(tools=[transfer, pay], **any_fleet(1)) as box:
+        names.append(box.run(code).stdout)
+        refused = box.run(code, capabilities=[{"pattern": "transfer"}])
+        names += [refused.stdout, box.run(code, capabilities=[]).stdout]
+        names.append(box.run(code, capabilities=[{"pattern": "*", "max_calls": 1}]).stdout)
+        with box.session() as session:
+            names += [session.run(code, capabilities=[]).stdout, session.run(code).stdout]
+    both = ["transfer", "pay"]
+    assert names == [f"{each}\n" for each in (both, ["transfer"], [], both, [], both)]
+    assert refused.error is not None
+    assert "capability_refused" in refused.error.message

@@ -76,6 +76,11 @@ impl Allowed {
         Ok(Some(Self { rules, schemas, counts: InMemory::default(), own, spent: Spent::default(), token, yeses }))
     }
 
+    /// Whether some call of this tool may be allowed.
+    pub(crate) fn names(&self, tool: &str) -> bool {
+        self.rules.names(tool)
+    }
+
     /// The job's token.
     pub(in crate::tools) fn token(&self) -> Option<&Held> {
         self.token.as_ref()
