@@ -92,29 +92,7 @@ impl Lanes {
         self.list().iter().for_each(|lane| self.begin(lane));
         self.0.ctx.spawn_for_good("journal of lanes", journal::watch(self.clone()));
         rest::restore(&self).await?;
-        self.take_over().await?;
         unrouted::serve(&self, QueueSpec::unrouted()).await
-    }
-
-    /// Serves the queues that release 0.1.0 left, and removes their bindings. New messages come through the unrouted
-    /// queue instead.
-    async fn take_over(&self) -> Result<(), Trouble> {
-        let ctx = &self.0.ctx;
-        for old in QueueSpec::of_0_1_0() {
-            if ctx.persist(|| async { Ok(ctx.bus.queue_depth(&old.name).await?) }).await?.is_none() {
-                continue;
-            }
-            ctx.persist(|| async { Ok(ctx.bus.unbind_queue(&old).await?) }).await?;
-            if old.name != names::UNROUTED_QUEUE {
-                let (lanes, bare) = (self.clone(), QueueSpec { bindings: Vec::new(), ..old });
-                ctx.spawn("queue of 0.1.0", async move {
-                    if let Err(error) = unrouted::serve(&lanes, bare).await {
-                        tracing::debug!(%error, "a queue of an earlier release is not served any more");
-                    }
-                });
-            }
-        }
-        Ok(())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Lane, State>> {

@@ -51,12 +51,8 @@ pub const CALLS_OTHERS: &str = "calls.others";
 /// Queue of all that no submit queue takes: cancels, questions, requests to sessions, and jobs of new tenants or for
 /// unknown pools. Tenants that have a [`rest_queue`] do not use it.
 pub const UNROUTED_QUEUE: &str = "submit.unrouted";
-/// Queue of cancels up to release 0.1.0. Nothing is routed to it any more.
-pub const OLD_CANCEL_QUEUE: &str = "submit.cancel";
 /// Binding key of all cancels on [`SUBMIT`]. The binding leads to [`TENANTS`].
 pub const CANCEL_BINDING: &str = "*.cancel";
-/// Queue of questions up to release 0.1.0. Nothing is routed to it any more.
-pub const OLD_QUERY_QUEUE: &str = "submit.query";
 /// Binding key of all questions on [`SUBMIT`]. The binding leads to [`TENANTS`].
 pub const QUERY_BINDING: &str = "*.query";
 /// Binding key of all requests to sessions on [`SUBMIT`]. The binding leads to [`TENANTS`].

@@ -13,7 +13,6 @@ mod hostile;
 mod http;
 mod images;
 mod lanes;
-mod older;
 mod openapi;
 mod pairs;
 mod paths;

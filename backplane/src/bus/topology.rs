@@ -154,20 +154,6 @@ impl QueueSpec {
         }
     }
 
-    /// Queues that release 0.1.0 declared, with the bindings that nothing uses any more. The messages that these
-    /// bindings led to them reach [`Self::unrouted`] now.
-    pub fn of_0_1_0() -> Vec<Self> {
-        let asked = |queue: &str, key: &str| Self {
-            dead_letter: None,
-            ..Self::quorum(queue.to_owned(), names::SUBMIT, key.to_owned())
-        };
-        vec![
-            Self::quorum(names::UNROUTED_QUEUE.to_owned(), names::UNROUTED, String::new()),
-            asked(names::OLD_CANCEL_QUEUE, names::CANCEL_BINDING),
-            asked(names::OLD_QUERY_QUEUE, names::QUERY_BINDING),
-        ]
-    }
-
     /// Copies of jobs whose fate must be decided. Nothing is ever discarded from it.
     pub fn resolve() -> Self {
         Self {

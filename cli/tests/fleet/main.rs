@@ -29,7 +29,6 @@ mod sessions;
 mod tls;
 mod tokens;
 mod trace;
-mod upgrade;
 mod waits;
 mod walls;
 
@@ -85,20 +84,16 @@ fn main() -> ExitCode {
         .collect();
     let own = Arc::new(std::sync::OnceLock::new());
     trials.extend(
-        [promise::TESTS, once::TESTS, outages::TESTS, tokens::HARM, upgrade::TESTS, trace::TESTS, tls::TESTS]
-            .concat()
-            .into_iter()
-            .map(|(name, test)| {
+        [promise::TESTS, once::TESTS, outages::TESTS, tokens::HARM, trace::TESTS, tls::TESTS].concat().into_iter().map(
+            |(name, test)| {
                 let own = Arc::clone(&own);
-                // Without the history of git, there are no programs of an earlier commit.
-                let ignored = name.starts_with("upgrade::") && std::env::var_os("THERMAE_TEST_OLDER_BIN").is_none();
-                let trial = Trial::test(name, move || {
+                Trial::test(name, move || {
                     let own = own.get_or_init(|| OwnServers::start("harm").map_err(|error| format!("{error:#}")));
                     let own = own.as_ref().map_err(|error| format!("the servers did not start: {error}"))?;
                     test(own).map_err(|error| format!("{error:#}").into())
-                });
-                trial.with_ignored_flag(ignored)
-            }),
+                })
+            },
+        ),
     );
     let conclusion = libtest_mimic::run(&args, trials);
     // `exit_code` ends the process without running destructors.

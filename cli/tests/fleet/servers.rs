@@ -125,11 +125,6 @@ fn xtask(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Path of a program of an earlier commit.
-pub(crate) fn older(name: &str) -> Result<PathBuf> {
-    Ok(PathBuf::from(var("THERMAE_TEST_OLDER_BIN")?).join(name))
-}
-
 /// Path of a program of this build. An absolute path stays as it is.
 pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     let file = PathBuf::from(var("THERMAE_TEST_BIN")?).join(name);

@@ -1,6 +1,5 @@
 //! Messages that are not jobs: who pays for them, and who waits for them.
 
-use thermae_backplane::bus::QueueSpec;
 use thermae_scheduler::Options;
 use thermae_schemas::{Cancel, JobId, Status, names};
 use thermae_service::units::{ByteSize, Millis};
@@ -61,25 +60,4 @@ async fn a_queue_for_all_but_jobs_goes_when_it_is_idle() {
         depth(&servers, REST, |d| d.is_none()).await;
     }
     scheduler.stop().await;
-}
-
-#[tokio::test]
-async fn what_the_first_release_left_is_dealt_with() {
-    let servers = Servers::new();
-    thermae_backplane::declare_fleet(&*servers.bus).await.unwrap();
-    let client = servers.client("acme").await;
-    let handle = client.submit(job("j"), None).await.unwrap();
-    for old in QueueSpec::of_0_1_0() {
-        servers.bus.declare_queue(&old).await.unwrap();
-    }
-    handle.cancel().await.unwrap();
-    assert_eq!(servers.bus.queue_depth(names::OLD_CANCEL_QUEUE).await.unwrap(), Some(1));
-    let scheduler = servers.scheduler(options()).await;
-    assert_eq!(soon(handle.result()).await.unwrap().status, Status::Cancelled);
-    depth(&servers, names::OLD_CANCEL_QUEUE, |d| d == Some(0)).await;
-    scheduler.stop().await;
-    // Nothing leads to the old queues any more.
-    submit_raw(&servers, "acme.cancel", &cancel_of("other"), "acme.c", None).await;
-    assert_eq!(servers.bus.queue_depth(names::OLD_CANCEL_QUEUE).await.unwrap(), Some(0));
-    assert_eq!(servers.bus.queue_depth(names::UNROUTED_QUEUE).await.unwrap(), Some(1));
 }

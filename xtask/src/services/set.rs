@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Running, Service, certs::Certs, docker, postgres, rabbitmq, redis};
-use crate::{images, older, paths};
+use crate::{images, paths};
 
 /// A folder with servers of its own.
 #[derive(Debug)]
@@ -169,9 +169,6 @@ impl Set {
             pairs.push(("THERMAE_TEST_CLIENT_KEY", certs.client_key().display().to_string()));
         }
         pairs.push(("THERMAE_TEST_BIN", paths::release().display().to_string()));
-        if let Some(programs) = older::programs() {
-            pairs.push(("THERMAE_TEST_OLDER_BIN", programs.display().to_string()));
-        }
         if let Some(program) = paths::find_program("prometheus") {
             pairs.push(("THERMAE_TEST_PROMETHEUS", program.display().to_string()));
         }

@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     cpython,
     images::{self, engine::Engine},
-    older, paths,
+    paths,
     services::{self, Service, set::Set},
     supervise,
 };
@@ -95,11 +95,6 @@ impl Drop for Servers {
 
 fn all_steps(runner: &mut Runner, mut servers: Servers) {
     runner.cargo(Step::Fmt, &["fmt", "--all", "--check", "--", "--color", "never"], Duration::from_secs(120));
-    if runner.wants(Step::Test) && older::is_in_history() {
-        runner.check("programs of an earlier commit", older::ensure);
-    } else if runner.wants(Step::Test) {
-        println!("== programs of an earlier commit: git has no such commit here, so the test of upgrades is ignored");
-    }
     let build = ["build", "--release", "--workspace", "--bins"];
     let built = runner.cargo(Step::Build, &build, Duration::from_secs(3600));
     let clippy = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];

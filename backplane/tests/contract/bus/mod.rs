@@ -7,7 +7,6 @@ mod latency;
 mod stamp;
 mod suite;
 mod tls;
-mod upgrade;
 
 use std::sync::Arc;
 
