@@ -47,7 +47,7 @@ const REQUEST: &[(&str, &str)] = &[
 ];
 
 const SESSION: &[(&str, &str)] = &[
-    ("protocol", "2"),
+    ("protocol", "1"),
     ("id", "\"r\""),
     ("session", "\"s\""),
     ("exec", "{\"argv\":[\"a\"]}"),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 use thermae_schemas::json::{MOST_IN_A_JOB, Measure, measure};
 use thermae_schemas::{
-    Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, OLDEST, Outcome, PROTOCOL, Status, lacks_code, reads,
+    Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, Outcome, PROTOCOL, Status, lacks_code, reads,
 };
 
 use crate::Refusal;
@@ -80,7 +80,7 @@ pub fn fields<'de, T: Deserialize<'de>>(
 
 /// Refuses a version of the protocol.
 pub fn unsupported(protocol: u32) -> (ErrorCode, String) {
-    let message = format!("protocol {protocol} is not supported; this release speaks {OLDEST} to {PROTOCOL}");
+    let message = format!("protocol {protocol} is not supported; this release speaks {PROTOCOL}");
     (ErrorCode::UnsupportedProtocol, message)
 }
 

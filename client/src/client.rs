@@ -93,8 +93,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], or [`Error::Bus`] if the broker
-    /// refuses. What is wrong with the *job* is reported in its outcome. A job that uses fields of a later version of
-    /// the protocol than it says is sent in that version.
+    /// refuses. What is wrong with the *job* is reported in its outcome.
     pub fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> BoxFuture<'_, Result<JobHandle, Error>> {
         Box::pin(self.submitted(job, tools))
     }
@@ -122,9 +121,8 @@ impl Client {
         Box::pin(publish::cancel(&self.shared, job))
     }
 
-    async fn followed(&self, mut job: Job, follower: Arc<dyn Follower>) -> Result<(), Error> {
+    async fn followed(&self, job: Job, follower: Arc<dyn Follower>) -> Result<(), Error> {
         let shared = &self.shared;
-        job.protocol = job.protocol.max(job.needs_protocol());
         let span = tracing::info_span!(
             "job",
             otel.kind = "producer",

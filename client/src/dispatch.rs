@@ -121,9 +121,7 @@ pub(crate) fn hand_on(shared: &Arc<Shared>, event: Event, message: &Message) -> 
         }
         _ => match shared.jobs.hold(event, message) {
             None => true,
-            Some(Event { protocol, body: EventBody::ToolCall(call), .. }) => {
-                tools::answer(shared, job.clone(), protocol, call, message)
-            }
+            Some(Event { body: EventBody::ToolCall(call), .. }) => tools::answer(shared, job.clone(), call, message),
             Some(event) => shared.jobs.stream(event, text),
         },
     };

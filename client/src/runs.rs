@@ -217,15 +217,13 @@ struct Told<'a> {
 /// Begins to answer the calls that wait, as if each came now. Calls whose arguments are omitted go on to wait.
 fn feed(shared: &Arc<Shared>, job: &JobId, event: &Event, text: &Bytes) {
     let EventBody::Run(info) = &event.body else { return };
-    // A fleet that answers such questions can read errors with types.
-    let protocol = event.protocol.max(2);
     let exact: Calls<'_> = serde_json::from_slice(text).unwrap_or(Calls { calls: Vec::new() });
     for (pending, exact) in info.calls.iter().zip(exact.calls) {
         let (Some(call), Some(arguments)) = (pending.clone().into_call(), exact.arguments) else { continue };
         let ToolCall { call: id, tool, reply_to, within_ms, .. } = &call;
-        let (within_ms, attempt) = (*within_ms, event.attempt);
+        let (within_ms, protocol, attempt) = (*within_ms, event.protocol, event.attempt);
         let told = Told { protocol, job, attempt, event: "tool_call", call: id, tool, arguments, reply_to, within_ms };
         let message = Message { body: serde_json::to_vec(&told).unwrap_or_default().into(), ..Message::default() };
-        tools::answer(shared, job.clone(), protocol, call, &message);
+        tools::answer(shared, job.clone(), call, &message);
     }
 }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{JobId, ToolCall, ToolFailure, names};
+use thermae_schemas::{JobId, OLDEST, ToolCall, ToolFailure, names};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -22,9 +22,8 @@ use crate::{Error, Follower, publish, trace};
 /// Answers the calls that a job's code makes to the client's tools. Several calls may run at the same time.
 #[async_trait]
 pub trait ToolHandler: Send + Sync + 'static {
-    /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The failure's type and data reach
-    /// only jobs of protocol 2; other jobs get the type as a part of the text. The call is dropped when its time is over,
-    /// and the code then gets a `TimeoutError`. It is *not* dropped when the job ends.
+    /// Runs a tool. If it returns an `Err` or panics, the code gets a `ToolError`. The call is dropped when its time is
+    /// over, and the code then gets a `TimeoutError`. It is *not* dropped when the job ends.
     ///
     /// The arguments are a JSON object as the code wrote it, and the code gets the result as it is written here: the
     /// order of keys and the digits of numbers stay as they are.
@@ -156,8 +155,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// Starts to answer a call, in the job's version of the protocol. Returns `false` if nobody waits for the job.
-pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: ToolCall, event: &Message) -> bool {
+/// Starts to answer a call. Returns `false` if nobody waits for the job.
+pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, event: &Message) -> bool {
     let Some((follower, parent, turn)) = shared.jobs.follower(&job) else { return false };
     let end = match shared.calls.begin(&call.call, &turn, shared.options.max_calls) {
         Verdict::New(end) => end,
@@ -168,7 +167,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: Tool
         }
         Verdict::Full => {
             let full = "the client is already answering as many tool calls as it can";
-            let body = encode(&call.call, protocol, Err(full.into()));
+            let body = encode(&call.call, Err(full.into()));
             spawn(shared, send(shared.clone(), call.reply_to, body, within(call.within_ms)));
             return true;
         }
@@ -182,7 +181,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, protocol: u32, call: Tool
         let answer = tokio::select! {
             biased;
             () = end.cancelled() => None,
-            answer = run(under_way, follower, protocol, call, event) => answer,
+            answer = run(under_way, follower, call, event) => answer,
         };
         if let Some((shared, key, body, within)) = answer {
             send(shared, key, body, within).await;
@@ -203,8 +202,7 @@ pub(crate) async fn answer_by_hand(
     if reply_to.strip_prefix(shared.tenant.as_str()).is_none_or(|rest| !rest.starts_with('.')) {
         return Err(unknown());
     }
-    // Whoever has such calls can read errors with types.
-    let body = encode(call, 2, reply);
+    let body = encode(call, reply);
     shared.calls.done_by_hand(call, &body);
     let mut message = answering(shared, reply_to.to_owned(), body);
     message.mandatory = true;
@@ -233,7 +231,6 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
 async fn run(
     under_way: UnderWay,
     follower: Arc<dyn Follower>,
-    protocol: u32,
     call: ToolCall,
     event: Bytes,
 ) -> Option<(Arc<Shared>, String, Bytes, Duration)> {
@@ -245,7 +242,7 @@ async fn run(
         Ok(Err(_)) => Some(Err(format!("the tool {tool:?} panicked").into())),
         Err(_) => None,
     };
-    let body = reply.map(|reply| encode(&id, protocol, reply));
+    let body = reply.map(|reply| encode(&id, reply));
     let counts = under_way.shared.calls.done(&id, &under_way.turn, body.as_ref());
     body.filter(|_| counts).map(|body| (under_way.shared.clone(), reply_to, body, within(within_ms)))
 }
@@ -255,7 +252,7 @@ fn within(ms: u64) -> Duration {
     Duration::from_millis(ms.clamp(1, 24 * 3600 * 1000))
 }
 
-/// A [`ToolResult`] whose result is JSON text already, in the lowest version of the protocol that can say it.
+/// A [`ToolResult`] whose result is JSON text already.
 ///
 /// [`ToolResult`]: thermae_schemas::ToolResult
 #[derive(Serialize)]
@@ -268,12 +265,10 @@ struct Answer<'a> {
     error: Option<&'a ToolFailure>,
 }
 
-/// Writes an answer. A job of protocol 1 gets a failure's type as a part of its text.
-fn encode(call: &str, protocol: u32, reply: Result<Box<RawValue>, ToolFailure>) -> Bytes {
-    let reply = reply.map_err(|failure| if protocol < 2 { failure.into_text() } else { failure });
+/// Writes an answer.
+fn encode(call: &str, reply: Result<Box<RawValue>, ToolFailure>) -> Bytes {
     let (ok, error) = (reply.as_deref().ok(), reply.as_ref().err());
-    let protocol = error.map_or(1, ToolFailure::needs_protocol);
-    serde_json::to_vec(&Answer { protocol, call, ok, error }).unwrap_or_default().into()
+    serde_json::to_vec(&Answer { protocol: OLDEST, call, ok, error }).unwrap_or_default().into()
 }
 
 /// The message with an answer.

@@ -34,7 +34,6 @@ PROGRAM
 # The job, whose calls of `pay` all wait for a decision.
 run=$(curl "${options[@]}" "$runs?wait=30s&until=call" --json @- <<JOB
 {
-  "protocol": 3,
   "code": $program,
   "tools": [{"name": "pay"}],
   "capabilities": [{"pattern": "pay", "approval": {}}]

@@ -37,7 +37,6 @@ PROGRAM
 # The job: the program, the tool that it can call, and which calls of it are allowed.
 run=$(curl "${options[@]}" "$runs?wait=30s&until=call" --json @- <<JOB
 {
-  "protocol": 3,
   "code": $program,
   "tools": [{"name": "transfer"}],
   "capabilities": [

@@ -21,7 +21,6 @@ field() { python3 -c "import json, sys; print(str(json.load(sys.stdin)$1).strip(
 
 # The first process. Its job lets calls wait if nobody follows the run.
 curl "${options[@]}" "$runs?wait=4m" --output /dev/null --json '{
-  "protocol": 3,
   "id": "'"$id"'",
   "code": "amount = 480\nif await confirm(amount=amount):\n    print(f\"receipt R-{amount}\")",
   "tools": [{"name": "confirm"}],

@@ -18,7 +18,7 @@ fn read_all(bytes: &[u8]) {
 const JOB: &[(&str, &str)] = &[
     ("id", "\"a\""),
     ("code", "\"1\""),
-    ("protocol", "2"),
+    ("protocol", "1"),
     ("inputs", "{\"n\":{\"value\":1}}"),
     ("limits", "{\"wall_ms\":1}"),
     ("tools", "[{\"name\":\"t\"}]"),

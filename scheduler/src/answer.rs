@@ -7,7 +7,7 @@ use thermae_backplane::record::{self, Answer, EndUnstarted, Ended, Taker};
 use thermae_backplane::registry::{EndUnstartedRequest, JobKey};
 use thermae_backplane::stored::Wanted;
 use thermae_schemas::{
-    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, RunQuery, Status, TenantName, names,
+    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, TenantName, names,
 };
 
 use crate::context::{self, Context};
@@ -105,8 +105,7 @@ impl Context {
 
     /// Tells a client that another one has taken the run over. That can get lost, as all answers that nobody records.
     pub(crate) async fn send_superseded(&self, job: &JobId, attempt: u32, to: &Address) -> Result<(), Trouble> {
-        let event = Event::new(job.clone(), attempt, EventBody::Superseded {});
-        self.send_event(&Event { protocol: RunQuery::PROTOCOL, ..event }, to).await
+        self.send_event(&Event::new(job.clone(), attempt, EventBody::Superseded {}), to).await
     }
 
     /// Sends what is left of a job that has ended. If the outcome is in the store, a worker reads and sends it, so that

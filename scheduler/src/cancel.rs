@@ -16,7 +16,7 @@ pub(crate) async fn cancel(ctx: &Context, tenant: &TenantName, message: &Message
         ctx.metrics.cancelled("malformed");
         return Ok(());
     };
-    if !thermae_schemas::reads(cancel.protocol) {
+    if !ctx.fleet.borrow().reads(cancel.protocol) {
         tracing::warn!(protocol = cancel.protocol, "a cancel of an unsupported protocol is dropped");
         ctx.metrics.cancelled("malformed");
         return Ok(());

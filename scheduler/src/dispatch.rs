@@ -26,7 +26,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use thermae_backplane::registry::Notice;
-use thermae_schemas::{ErrorInfo, OLDEST, PROTOCOL, PoolName, SessionName, TenantName};
+use thermae_schemas::{ErrorInfo, OLDEST, PoolName, SessionName, TenantName};
 use thermae_service::backoff::Backoff;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -361,7 +361,7 @@ impl Dispatcher {
         for name in names {
             let Some(pool) = self.pools.get_mut(&name) else { continue };
             let most = self.ctx.options.concurrency.saturating_sub(self.flight.len());
-            let (waiting, error) = match (refused(&name, OLDEST), refused(&name, PROTOCOL)) {
+            let (waiting, error) = match (refused(&name, OLDEST), refused(&name, fleet.newest)) {
                 (Some(error), _) => (pool.take(most), error),
                 (None, Some(error)) => (pool.take_unspoken(most), error),
                 (None, None) => continue,

@@ -21,12 +21,14 @@ use crate::options::{Options, PoolOptions};
 use crate::session_workers::SessionWorkers;
 
 /// A snapshot of the workers.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct FleetView {
+    /// Newest version of the protocol that this scheduler reads.
+    pub(crate) newest: u32,
     pub(crate) pools: BTreeMap<PoolName, PoolView>,
     /// All living workers, whatever their state, including those whose heartbeats can't be read.
     pub(crate) alive: BTreeSet<WorkerId>,
-    /// The living workers that don't speak [`PROTOCOL`], and the newest version that each speaks.
+    /// The living workers that don't speak the newest version, and the newest one that each speaks.
     older: BTreeMap<WorkerId, u32>,
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct PoolView {
     /// Newest version of the protocol that one of its workers speaks; [`OLDEST`] if there are none. Jobs of a newer one
     /// wait.
     pub(crate) protocol: u32,
-    /// Since when no worker speaks a newer version than [`PoolView::protocol`]; `None` if that is [`PROTOCOL`]. Counted
+    /// Since when no worker speaks a newer version than [`PoolView::protocol`]; `None` if that is the newest. Counted
     /// like `unserved`.
     pub(crate) older_since: Option<Instant>,
 }
@@ -74,7 +76,23 @@ pub(crate) enum Unserved {
     NoBackend,
 }
 
+impl Default for FleetView {
+    fn default() -> Self {
+        Self::new(PROTOCOL)
+    }
+}
+
 impl FleetView {
+    /// A snapshot of no workers, for a scheduler that reads the protocol up to this version.
+    pub(crate) fn new(newest: u32) -> Self {
+        Self { newest, pools: BTreeMap::new(), alive: BTreeSet::new(), older: BTreeMap::new() }
+    }
+
+    /// Whether this scheduler reads messages of this version of the protocol.
+    pub(crate) fn reads(&self, protocol: u32) -> bool {
+        (OLDEST..=self.newest).contains(&protocol)
+    }
+
     /// Languages that a pool runs. `None` if the pool is unknown.
     pub(crate) fn languages(&self, options: &Options, pool: &PoolName) -> Option<Vec<Language>> {
         let seen = self.pools.get(pool).map(|view| &view.languages).filter(|l| !l.is_empty());
@@ -126,11 +144,12 @@ impl FleetView {
             view.protocol = of_pool.map(|beat| beat.protocol).max().unwrap_or(OLDEST);
             let before = self.pools.get(name).filter(|old| old.protocol <= view.protocol);
             let since = before.and_then(|old| old.older_since).unwrap_or_else(Instant::now);
-            view.older_since = (view.protocol < PROTOCOL).then_some(since);
+            view.older_since = (view.protocol < self.newest).then_some(since);
         }
         let alive = workers.iter().map(|beat| beat.worker.clone()).collect();
-        let older = workers.iter().filter(|beat| beat.protocol < PROTOCOL);
-        Self { pools, alive, older: older.map(|beat| (beat.worker.clone(), beat.protocol)).collect() }
+        let older = workers.iter().filter(|beat| beat.protocol < self.newest);
+        let older = older.map(|beat| (beat.worker.clone(), beat.protocol)).collect();
+        Self { newest: self.newest, pools, alive, older }
     }
 }
 
@@ -207,7 +226,8 @@ impl Watcher {
         }
         if !unreadable.is_empty() {
             // The pools of these workers are unknown, so any pool may have a worker.
-            next.pools.values_mut().for_each(|view| (view.unserved, view.protocol) = (None, PROTOCOL));
+            let newest = next.newest;
+            next.pools.values_mut().for_each(|view| (view.unserved, view.protocol) = (None, newest));
         }
         next.alive.extend(unreadable);
         self.warn_of_empty_pools(&next);

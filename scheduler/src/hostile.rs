@@ -44,8 +44,8 @@ fn body(bytes: impl Into<Vec<u8>>) -> Message {
 
 /// Checks a message as a request to a session.
 fn check_request(message: &Message) {
-    match crate::request::check(&Options::default(), message) {
-        Ok(request) => assert_eq!((request.protocol, request.trouble()), (2, None)),
+    match crate::request::check(&Options::default(), &FleetView::default(), message) {
+        Ok(request) => assert_eq!((request.protocol, request.trouble()), (1, None)),
         Err(refusal) => {
             let known = [ErrorCode::SchemaViolation, ErrorCode::UnsupportedProtocol];
             assert!(known.contains(&refusal.error.code), "{refusal:?}");
@@ -55,7 +55,7 @@ fn check_request(message: &Message) {
 }
 
 const REQUEST: &[(&str, &str)] = &[
-    ("protocol", "2"),
+    ("protocol", "1"),
     ("id", "\"a\""),
     ("session", "\"s\""),
     ("exec", r#"{"argv":["cat"],"cwd":"/","env":{"A":"b"}}"#),

@@ -2,7 +2,7 @@
 //! those about runs, see [`run`].
 
 use thermae_backplane::bus::Message;
-use thermae_schemas::{Asked, Body, Event, EventBody, Query, RunQuery, SessionInfo, TenantName};
+use thermae_schemas::{Asked, Body, Event, EventBody, Query, SessionInfo, TenantName};
 
 use crate::answer::Address;
 use crate::context::Context;
@@ -20,7 +20,7 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
         tracing::debug!(%tenant, "a question without a usable reply key is dropped");
         return Ok(());
     }
-    if !thermae_schemas::reads(query.protocol) {
+    if !ctx.fleet.borrow().reads(query.protocol) {
         tracing::warn!(protocol = query.protocol, "a question of an unsupported protocol is dropped");
         return Ok(());
     }
@@ -31,10 +31,6 @@ pub(crate) async fn answer(ctx: &Context, tenant: &TenantName, message: &Message
                 ctx.send_event(&Event::new(query.id.clone(), 0, body), &to).await
             })
             .await
-        }
-        Asked::Run(_) if query.protocol < RunQuery::PROTOCOL => {
-            tracing::warn!(protocol = query.protocol, "a question about a run is of an older protocol and is dropped");
-            Ok(())
         }
         Asked::Run(asked) => run::answer(ctx, tenant, &query.id, &asked, &to, message).await,
     }

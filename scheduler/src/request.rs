@@ -6,18 +6,16 @@ use serde::Deserialize;
 use thermae_backplane::bus::{self, Delivery, Message};
 use thermae_backplane::registry::{Gone, Holder};
 use thermae_schemas::{
-    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, PROTOCOL, Request, RequestDone, RequestEnd, TenantName,
+    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Request, RequestDone, RequestEnd, TenantName,
     WorkerId, names,
 };
 
 use crate::answer::Address;
 use crate::context::Context;
 use crate::error::Trouble;
+use crate::fleet::FleetView;
 use crate::options::Options;
 use crate::validate::{self, Refusal};
-
-/// First version of the protocol that has requests.
-const FIRST: u32 = 2;
 
 /// What becomes of a request that can be carried out.
 enum Fate {
@@ -40,7 +38,8 @@ pub(crate) async fn forward(ctx: &Context, tenant: &TenantName, delivery: &Deliv
         ctx.metrics.requested("malformed");
         return Ok(());
     }
-    let request = match check(&ctx.options, message) {
+    let fleet = ctx.fleet.borrow().clone();
+    let request = match check(&ctx.options, &fleet, message) {
         Ok(request) => request,
         Err(Refusal { job, error }) => {
             ctx.metrics.requested("malformed");
@@ -81,8 +80,8 @@ async fn hand_over(
 ) -> Result<Fate, Trouble> {
     let lost = |why| Fate::Gone(ErrorInfo::new(ErrorCode::SessionLost, why));
     Ok(match ctx.registry.session_holder(tenant, &request.session).await? {
-        Holder::Worker(worker) if !speaks(ctx, &worker) => {
-            let why = format!("the worker that holds the session does not speak protocol {FIRST}");
+        Holder::Worker(worker) if !ctx.fleet.borrow().speaks(&worker, request.protocol) => {
+            let why = format!("the worker that holds the session does not speak protocol {}", request.protocol);
             Fate::OlderWorker(ErrorInfo::new(ErrorCode::UnsupportedProtocol, why))
         }
         Holder::Worker(worker) => match ctx.publish(control(tenant, &worker, &request.id, to, message)).await {
@@ -97,10 +96,6 @@ async fn hand_over(
         Holder::Nobody => lost("there is no session of this name"),
         Holder::Unsettled => Fate::Dropped,
     })
-}
-
-fn speaks(ctx: &Context, worker: &WorkerId) -> bool {
-    ctx.fleet.borrow().speaks(worker, FIRST)
 }
 
 /// The message to the worker. Nothing in it is the client's word but the body and the correlation id.
@@ -122,12 +117,11 @@ fn control(tenant: &TenantName, worker: &WorkerId, id: &JobId, to: &Address, mes
 
 /// The end of a request that no worker carries out.
 fn refused(id: JobId, error: ErrorInfo) -> Event {
-    let body = EventBody::Done(RequestDone::bare(RequestEnd::Error { error }));
-    Event { protocol: FIRST, ..Event::new(id, 0, body) }
+    Event::new(id, 0, EventBody::Done(RequestDone::bare(RequestEnd::Error { error })))
 }
 
 /// Reads a request, and checks all that can be checked without asking a server.
-pub(crate) fn check(options: &Options, message: &Message) -> Result<Request, Refusal> {
+pub(crate) fn check(options: &Options, fleet: &FleetView, message: &Message) -> Result<Request, Refusal> {
     #[derive(Deserialize)]
     struct Versioned {
         protocol: u32,
@@ -144,9 +138,9 @@ pub(crate) fn check(options: &Options, message: &Message) -> Result<Request, Ref
         Ok(request) => Some(request.protocol),
         Err(_) => serde_json::from_slice::<Versioned>(body).ok().map(|named| named.protocol),
     };
-    if let Some(protocol) = protocol.filter(|protocol| !(FIRST..=PROTOCOL).contains(protocol)) {
-        let why = format!("requests to sessions need protocol {FIRST}; this one says {protocol}");
-        return Err(refuse(ErrorCode::UnsupportedProtocol, why));
+    if let Some(protocol) = protocol.filter(|protocol| !fleet.reads(*protocol)) {
+        let job = validate::id_of(message, limit);
+        return Err(Refusal { job, error: validate::unsupported(u64::from(protocol), fleet.newest) });
     }
     let request = read.map_err(|error| refuse(ErrorCode::SchemaViolation, validate::cut(error.to_string())))?;
     match request.trouble() {

@@ -71,13 +71,11 @@ impl Question<'_> {
                 ctx.send_recorded(&self.key, self.to, ended).await
             }
             Found::Started { owner, attempt, taken } => {
-                if self.is_spoken_by(&owner) {
-                    match ctx.publish(self.control(&owner, taken)).await {
-                        Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {}
-                        sent => return sent,
-                    }
+                match ctx.publish(self.control(&owner, taken)).await {
+                    Err(Trouble::Bus(bus::Error::Unroutable { .. })) => {}
+                    sent => return sent,
                 }
-                // The worker is gone, or too old to answer.
+                // The worker is gone.
                 self.tell_before(attempt).await?;
                 self.say(RunState::Running, attempt, Some(owner)).await
             }
@@ -95,9 +93,7 @@ impl Question<'_> {
             State::Started { owner, .. } => Found::Started { owner, attempt, taken: None },
             _ => Found::Queued { attempt },
         };
-        // An older worker would go on to send everything to the client that it knows.
-        let older = matches!(&found, Found::Started { owner, .. } if !self.is_spoken_by(owner));
-        let Some(reply_key) = self.to.reply_key.clone().filter(|_| self.asked.take_over && !older) else {
+        let Some(reply_key) = self.to.reply_key.clone().filter(|_| self.asked.take_over) else {
             return Ok(found);
         };
         let to = record::Address { reply_key, correlation_id: self.to.correlation_id.clone() };
@@ -118,10 +114,6 @@ impl Question<'_> {
         })
     }
 
-    fn is_spoken_by(&self, worker: &WorkerId) -> bool {
-        self.ctx.fleet.borrow().speaks(worker, RunQuery::PROTOCOL)
-    }
-
     fn note(&self, previous: Option<record::Address>) {
         if let Some(previous) = previous {
             *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(previous.into());
@@ -140,9 +132,7 @@ impl Question<'_> {
 
     async fn say(&self, state: RunState, attempt: u32, worker: Option<WorkerId>) -> Result<(), Trouble> {
         let info = RunInfo { worker, ..RunInfo::new(self.key.job.clone(), state) };
-        let event =
-            Event { protocol: RunQuery::PROTOCOL, ..Event::new(self.id.clone(), attempt, EventBody::Run(info)) };
-        self.ctx.send_event(&event, self.to).await
+        self.ctx.send_event(&Event::new(self.id.clone(), attempt, EventBody::Run(info)), self.to).await
     }
 
     /// The message to the worker. Nothing in it is the client's word but the body and the correlation id.

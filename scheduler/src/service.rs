@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use thermae_backplane::bus::{Identity, SharedBus};
 use thermae_backplane::registry::SharedRegistry;
+use thermae_schemas::PROTOCOL;
 use thermae_service::http::{Condition, Health};
 use thermae_service::supervise::{Panicked, caught};
 use tokio::sync::{mpsc, watch};
@@ -28,6 +29,7 @@ pub struct Service {
     on_bus: Condition,
     on_registry: Condition,
     on_leader: Condition,
+    newest: u32,
 }
 
 impl Service {
@@ -51,7 +53,15 @@ impl Service {
             on_bus: health.condition("bus"),
             on_registry: health.condition("registry"),
             on_leader: health.condition("leader"),
+            newest: PROTOCOL,
         })
+    }
+
+    /// Reads the protocol up to this version, as the scheduler of a later release will: so its tests have two versions
+    /// before there are two.
+    #[must_use]
+    pub fn reading(self, newest: u32) -> Self {
+        Self { newest, ..self }
     }
 
     /// Runs until the token is cancelled. While a server is away, it waits. At the end, all unacknowledged messages go
@@ -69,7 +79,7 @@ impl Service {
         // However this function ends, its tasks end, too.
         let stop = stop.child_token();
         let _guard = stop.clone().drop_guard();
-        let (fleet, seen) = watch::channel(Arc::new(FleetView::default()));
+        let (fleet, seen) = watch::channel(Arc::new(FleetView::new(self.newest)));
         let outages = Outages::default();
         let watcher = Watcher {
             registry: self.registry.clone(),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use thermae_backplane::bus::Delivery;
-use thermae_schemas::{ErrorInfo, OLDEST, PROTOCOL, PoolName, names};
+use thermae_schemas::{ErrorInfo, OLDEST, PoolName, names};
 
 use crate::answer::{acknowledge, give_back};
 use crate::context::Context;
@@ -20,8 +20,8 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// Runs until this scheduler no longer leads.
 pub(crate) async fn run(ctx: Context) {
     while ctx.stop.run_until_cancelled(tokio::time::sleep(ctx.options.tick.duration())).await.is_some() {
-        let pools: Vec<PoolName> = ctx.fleet.borrow().pools.keys().cloned().collect();
-        let queues = pools.iter().flat_map(|pool| (OLDEST..=PROTOCOL).map(move |protocol| (pool, protocol)));
+        let fleet = ctx.fleet.borrow().clone();
+        let queues = fleet.pools.keys().flat_map(|pool| (OLDEST..=fleet.newest).map(move |protocol| (pool, protocol)));
         for (pool, protocol) in queues {
             match drain(&ctx, pool, protocol).await {
                 Ok(()) => {}

@@ -4,14 +4,14 @@ mod schema;
 
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, env_trouble, lacks_code, names};
+use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, OLDEST, env_trouble, lacks_code, names};
 
 use crate::age;
 use crate::context::now_ms;
 use crate::fleet::FleetView;
 use crate::lane::Lane;
 use crate::options::Options;
-pub(crate) use schema::cut;
+pub(crate) use schema::{cut, unsupported};
 
 /// The refusal of a message that was not admitted.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) fn check(options: &Options, fleet: &FleetView, lane: &Lane, message: 
         let why = format!("the job has {} bytes; the fleet accepts at most {limit}", body.len());
         return refuse(id_of(message, limit), ErrorCode::JobTooLarge, why);
     }
-    let job = match read(body) {
+    let job = match read(body, fleet.newest) {
         Ok(job) => job,
         Err(error) => return Err(Refusal { job: id_of(message, limit), error }),
     };
@@ -114,18 +114,18 @@ pub(crate) fn is_reserved(tenant: &str) -> bool {
 
 /// Reads a job. serde reads it first. Only if that fails, or a value is out of range, the JSON Schema is used to
 /// explain why.
-fn read(body: &[u8]) -> Result<Job, ErrorInfo> {
+fn read(body: &[u8], newest: u32) -> Result<Job, ErrorInfo> {
     match Job::from_json(body) {
-        Ok(job) if !thermae_schemas::reads(job.protocol) => Err(schema::unsupported(u64::from(job.protocol))),
+        Ok(job) if !(OLDEST..=newest).contains(&job.protocol) => Err(unsupported(u64::from(job.protocol), newest)),
         Ok(job) if values_hold(&job) && !lacks_code(&job, body) => {
-            match (too_new(&job).or_else(|| clash(&job)).or_else(|| bad_input(&job)), bad_path(&job)) {
+            match (clash(&job).or_else(|| bad_input(&job)), bad_path(&job)) {
                 (Some(why), _) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
                 (None, Some(why)) => Err(ErrorInfo::new(ErrorCode::BadPath, why)),
                 (None, None) => Ok(job),
             }
         }
-        Ok(_) => Err(schema::explain(body, None)),
-        Err(error) => Err(schema::explain(body, Some(error))),
+        Ok(_) => Err(schema::explain(body, newest, None)),
+        Err(error) => Err(schema::explain(body, newest, Some(error))),
     }
 }
 
@@ -160,20 +160,6 @@ fn bad_input(job: &Job) -> Option<String> {
         (None, Some(tool)) => Some(format!("/inputs: {name:?} is also what the tool {:?} is called", tool.name)),
         (None, None) => None,
     })
-}
-
-/// Fields of a later version of the protocol than the job's own.
-fn too_new(job: &Job) -> Option<String> {
-    let needed = job.needs_protocol();
-    let fields = match needed {
-        3 => {
-            "capabilities, token, limits.pause_ms, if_client_gone \"wait\", session.checkpoint \"once\", and stream \
-             \"audit\""
-        }
-        _ => "inputs, and output_schema and timeout_ms of tools,",
-    };
-    (needed > job.protocol)
-        .then(|| format!("/protocol: {fields} need protocol {needed}; the job says {}", job.protocol))
 }
 
 /// A file whose path can't be used, or is used by another file of the job.

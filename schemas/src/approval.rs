@@ -59,7 +59,8 @@ pub struct PendingApproval {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
-    /// Version of the protocol: 3.
+    /// Version of the protocol; 1 if the field is missing.
+    #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the decision. The answer carries it as `job`.
     pub id: JobId,
@@ -75,14 +76,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// First version of the protocol that has decisions.
-    pub const PROTOCOL: u32 = 3;
     /// Most characters of `by`.
     const LONGEST_BY: usize = 128;
 
     /// A decision about a call of this run.
     pub fn new(run: JobId, call: impl Into<String>, verdict: Verdict) -> Self {
-        Self { protocol: Self::PROTOCOL, id: JobId::random(), run, call: call.into(), verdict, by: None }
+        Self { protocol: crate::OLDEST, id: JobId::random(), run, call: call.into(), verdict, by: None }
     }
 
     /// Checks what the types do not say.
@@ -196,7 +195,7 @@ mod tests {
     #[test]
     fn a_decision_says_little_and_is_refused_if_it_says_what_is_not_known() {
         let read = |verdict: Value| {
-            let text = json!({"protocol": 3, "id": "d", "run": "j", "call": "c", "verdict": verdict}).to_string();
+            let text = json!({"id": "d", "run": "j", "call": "c", "verdict": verdict}).to_string();
             serde_json::from_str::<Decision>(&text).map_err(|error| error.to_string())
         };
         let yes = read(json!({"decision": "approve"})).unwrap();

@@ -13,7 +13,7 @@ use crate::{
 /// events that you do not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Version of the protocol. In the event `tool_call`, the version of the job: the client may answer in it.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the job, of the question (in the events `sessions` and `run`), of the decision (in the event `decided`
@@ -123,7 +123,7 @@ pub enum Stream {
     Output,
     /// The event `display`.
     Display,
-    /// The events `audit`, from protocol 3 on.
+    /// The events `audit`.
     Audit,
 }
 

@@ -21,8 +21,7 @@ use crate::{
     }},
 ]))]
 pub struct Job {
-    /// Version of the protocol; 1 if the field is missing. A job that uses fields of a later version must say so. In
-    /// protocol 2, errors of tools may have a type and data.
+    /// Version of the protocol; 1 if the field is missing. A job that uses fields of a later version must say so.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the job, unique in its tenant. If you submit the same job again under its id, it does not run twice: you
@@ -56,13 +55,13 @@ pub struct Job {
     /// call gives something to await. Only Python has both.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sync_tools: bool,
-    /// What the code can do with the tools, from protocol 3 on: calls that no capability allows raise an error in the
+    /// What the code can do with the tools: calls that no capability allows raise an error in the
     /// code and are not sent. An empty list allows nothing. Without the field, the code can make any call that the
     /// tools themselves allow.
     #[serde(default, deserialize_with = "crate::capabilities::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Capabilities")]
     pub capabilities: Option<Capabilities>,
-    /// A capability token, from protocol 3 on. Each call then needs the leave of the token and of the job's own
+    /// A capability token. Each call then needs the leave of the token and of the job's own
     /// `capabilities`, if there are some. Its counts are shared by all jobs that use it. A job whose token gives no
     /// rights is `rejected`.
     #[serde(default, deserialize_with = "crate::token::given", skip_serializing_if = "Option::is_none")]
@@ -71,7 +70,7 @@ pub struct Job {
     /// Kinds of events that are sent while the job runs. The result is always sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stream: Vec<Stream>,
-    /// What happens to a tool call that reaches no client, from protocol 3 on.
+    /// What happens to a tool call that reaches no client.
     #[serde(default, skip_serializing_if = "IfClientGone::is_default")]
     pub if_client_gone: IfClientGone,
     /// How many times the code can be started. Set it above 1 only if the code can safely run twice.
@@ -86,7 +85,7 @@ pub struct Job {
     /// Standard input of the code. Without it, standard input is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// JSON values that the code finds under these names, from protocol 2 on. A name is an identifier of at most 128
+    /// JSON values that the code finds under these names. A name is an identifier of at most 128
     /// letters (a-z), digits and underscores. It is not a keyword of Python, does not begin with two underscores, and is
     /// not the name of a tool in the code. In a session, the names stay defined. Only Python has inputs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -159,20 +158,6 @@ impl Job {
             env: BTreeMap::new(),
             idempotency_key: None,
             labels: BTreeMap::new(),
-        }
-    }
-
-    /// The lowest version of the protocol that has all that this job uses.
-    pub fn needs_protocol(&self) -> u32 {
-        let newer = |tool: &ToolSpec| tool.output_schema.is_some() || tool.timeout_ms.is_some();
-        let session = self.session.as_ref().is_some_and(SessionRequest::is_newer);
-        let audit = self.stream.contains(&Stream::Audit);
-        let once = self.session.as_ref().is_some_and(|session| session.checkpoint == Some(CheckpointWhen::Once));
-        let waits = self.limits.pause_ms.is_some() || !self.if_client_gone.is_default();
-        match () {
-            () if self.capabilities.is_some() || self.token.is_some() || waits || once || audit => 3,
-            () if !self.inputs.is_empty() || self.tools.iter().any(newer) || session => 2,
-            () => 1,
         }
     }
 
@@ -261,11 +246,6 @@ impl SessionRequest {
         }
     }
 
-    /// Whether it has what only protocol 2 has.
-    fn is_newer(&self) -> bool {
-        self.checkpoint.is_some() || self.checkpoint_ttl_ms.is_some() || self.restore.is_some()
-    }
-
     /// What to do if the session is gone. A job that resets its session always gets a new one.
     pub fn if_gone(&self) -> IfGone {
         if self.reset { IfGone::New } else { self.if_gone }
@@ -278,7 +258,7 @@ impl SessionRequest {
 pub enum CheckpointWhen {
     /// After each job, before its outcome is recorded. `session.checkpointed` in the outcome says that it is stored.
     AfterJob,
-    /// After this job alone, in the same way, from protocol 3 on.
+    /// After this job alone, in the same way.
     Once,
 }
 

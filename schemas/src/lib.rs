@@ -3,8 +3,8 @@
 //!
 //! A job with an unknown field is refused, so that a typing error is noticed. Unknown fields of events are ignored, so
 //! that an older client works with a newer fleet. Every message carries a version of the protocol: the lowest one that
-//! has all that the message says. This release reads all versions from the first ([`OLDEST`]) to [`PROTOCOL`]. A fleet
-//! of version N reads at least N-1, too.
+//! has all that the message says. This release reads all versions from [`OLDEST`] to [`PROTOCOL`], which is one version
+//! today. A fleet of version N reads at least N-1, too.
 //!
 //! `schemas/json` and `schemas/asyncapi.json` are generated from these types. `cargo test -p thermae-schemas` checks
 //! that they are current.
@@ -71,7 +71,7 @@ pub use tool::{ParameterKind, ToolCall, ToolFailure, ToolParameter, ToolReply, T
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
 
 /// Newest version of the protocol that this release speaks.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 1;
 
 /// Oldest version of the protocol that this release speaks. Messages that need nothing newer are written in it, so that
 /// an older peer reads them.

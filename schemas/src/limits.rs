@@ -32,9 +32,9 @@ pub struct LimitRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tool_ms: Option<u64>,
-    /// How long the code can wait for answers to tool calls without it counting against `wall_ms`, in milliseconds,
-    /// from protocol 3 on. Only time in which every task of the code waits for such answers counts here. When it is
-    /// used up, further waiting counts against `wall_ms`.
+    /// How long the code can wait for answers to tool calls without it counting against `wall_ms`, in milliseconds.
+    /// Only time in which every task of the code waits for such answers counts here. When it is used up, further
+    /// waiting counts against `wall_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub pause_ms: Option<u64>,

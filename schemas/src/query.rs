@@ -26,7 +26,7 @@ impl Query {
 
     /// A question about a run.
     pub fn run(id: JobId, run: RunQuery) -> Self {
-        Self { protocol: RunQuery::PROTOCOL, id, what: Asked::Run(run) }
+        Self { protocol: crate::OLDEST, id, what: Asked::Run(run) }
     }
 }
 
@@ -36,7 +36,7 @@ impl Query {
 pub enum Asked {
     /// The live sessions of the tenant.
     Sessions,
-    /// A run of the tenant, from protocol 3 on.
+    /// A run of the tenant.
     Run(RunQuery),
 }
 

@@ -14,7 +14,7 @@ use crate::{Content, ErrorInfo, FileOp, JobId, PathText, SessionName, env_troubl
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Version of the protocol: at least 2.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the request. Its events carry it as `job`.
@@ -89,7 +89,7 @@ impl Request {
     /// A request of this id, without input.
     pub fn new(id: JobId, session: SessionName, work: RequestWork) -> Self {
         Self {
-            protocol: 2,
+            protocol: crate::OLDEST,
             id,
             session,
             work,
@@ -132,7 +132,7 @@ fn default_window() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestInput {
-    /// Version of the protocol: at least 2.
+    /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
     pub protocol: u32,
     /// Id of the request.
@@ -145,7 +145,7 @@ pub struct RequestInput {
 impl RequestInput {
     /// A message about this request.
     pub fn new(request: JobId, say: Say) -> Self {
-        Self { protocol: 2, request, say }
+        Self { protocol: crate::OLDEST, request, say }
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn requests_read_as_documented() {
-        let text = r#"{"protocol": 2, "id": "r", "session": "s", "exec": {"shell": "cat"}, "input": "aGk="}"#;
+        let text = r#"{"id": "r", "session": "s", "exec": {"shell": "cat"}, "input": "aGk="}"#;
         let request: Request = serde_json::from_str(text).unwrap();
         assert_eq!((&request.input[..], request.more_input, request.trouble()), (&b"hi"[..], false, None));
         assert_eq!(serde_json::from_slice::<Request>(&serde_json::to_vec(&request).unwrap()).unwrap(), request);
@@ -253,12 +253,12 @@ mod tests {
             (r#""keepalive": {}, "window": 0"#, "window"),
             (r#""keepalive": {}, "window": 1, "input": "aGk=""#, "input is larger"),
         ] {
-            let text = format!(r#"{{"protocol": 2, "id": "r", "session": "s", {bad}}}"#);
+            let text = format!(r#"{{"id": "r", "session": "s", {bad}}}"#);
             let trouble = serde_json::from_str::<Request>(&text).unwrap().trouble();
             assert!(trouble.as_ref().is_some_and(|trouble| trouble.contains(why)), "{bad}: {trouble:?}");
         }
         for bad in [r#""exec": {"argv": ["a"]}, "colour": 1"#, r#""colour": {}"#, r#""keepalive": {}, "input": "?""#] {
-            let text = format!(r#"{{"protocol": 2, "id": "r", "session": "s", {bad}}}"#);
+            let text = format!(r#"{{"id": "r", "session": "s", {bad}}}"#);
             assert!(serde_json::from_str::<Request>(&text).is_err(), "{bad}");
         }
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn messages_and_events_read_as_documented() {
         let say = |text: &str| serde_json::from_str::<RequestInput>(text).unwrap().say;
-        let head = r#"{"protocol": 2, "request": "r", "#;
+        let head = r#"{"request": "r", "#;
         assert_eq!(say(&format!("{head}\"credit\": 7}}")), Say::Credit(7));
         assert_eq!(say(&format!("{head}\"cancel\": {{}}}}")), Say::Cancel {});
         let input = Say::Input { offset: 3, data: b"hi".to_vec().into(), end: true };

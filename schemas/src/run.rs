@@ -25,9 +25,6 @@ pub struct RunQuery {
 }
 
 impl RunQuery {
-    /// First version of the protocol that has questions about runs, and runs that are taken over.
-    pub const PROTOCOL: u32 = 3;
-
     /// A question about the run of this job, with its output from the beginning. It takes nothing over.
     pub fn new(job: JobId) -> Self {
         Self { job, stdout_from: 0, stderr_from: 0, take_over: false }
@@ -142,7 +139,7 @@ mod tests {
     #[test]
     fn a_question_says_little_and_is_refused_if_it_says_what_is_not_known() {
         let job = JobId::new("j").unwrap();
-        let read = |what: Value| serde_json::from_value::<Query>(json!({"protocol": 3, "id": "q", "what": what}));
+        let read = |what: Value| serde_json::from_value::<Query>(json!({"id": "q", "what": what}));
         let asked = read(json!({"run": {"job": "j"}})).unwrap();
         assert_eq!(asked, Query::run(JobId::new("q").unwrap(), RunQuery::new(job.clone())));
         let more = read(json!({"run": {"job": "j", "stdout_from": 7, "stderr_from": 8, "take_over": true}})).unwrap();

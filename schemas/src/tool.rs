@@ -26,12 +26,12 @@ pub struct ToolSpec {
     /// leaves one out or gives another raises `TypeError` in the code and is not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<ToolParameter>>,
-    /// JSON Schema of the result, for the model that writes the code and for `help` in the code, from protocol 2 on.
+    /// JSON Schema of the result, for the model that writes the code and for `help` in the code.
     /// Results are not checked against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub output_schema: Option<JsonText>,
-    /// How long a call of this tool can wait for its answer, in milliseconds, from protocol 2 on: at most as long as
+    /// How long a call of this tool can wait for its answer, in milliseconds: at most as long as
     /// the job's `limits.tool_ms`, which is also the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -102,7 +102,7 @@ pub struct ToolCall {
     pub within_ms: u64,
 }
 
-/// The client's answer to a tool call. It has either `ok` or `error`. An answer to a call of protocol 1 has protocol 1.
+/// The client's answer to a tool call. It has either `ok` or `error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// Version of the protocol; 1 if the field is missing.
@@ -116,13 +116,9 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// An answer, in the lowest version of the protocol that can say it.
+    /// An answer to this call.
     pub fn new(call: impl Into<String>, reply: ToolReply) -> Self {
-        let protocol = match &reply {
-            ToolReply::Ok(_) => 1,
-            ToolReply::Error(failure) => failure.needs_protocol(),
-        };
-        Self { protocol, call: call.into(), reply }
+        Self { protocol: crate::OLDEST, call: call.into(), reply }
     }
 }
 
@@ -136,7 +132,7 @@ pub enum ToolReply {
     Error(ToolFailure),
 }
 
-/// Why a tool failed. On the wire, it is a text, or an object with `type`, `message` and `data` from protocol 2 on.
+/// Why a tool failed. On the wire, it is a text, or an object with `type`, `message` and `data`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "FailureForm", into = "FailureForm")]
 #[schemars(with = "FailureForm")]
@@ -150,24 +146,9 @@ pub struct ToolFailure {
 }
 
 impl ToolFailure {
-    /// Whether the failure is a text and nothing else, as in protocol 1.
+    /// Whether the failure is a text and nothing else.
     fn is_text(&self) -> bool {
         self.kind.is_none() && self.data.is_none()
-    }
-
-    /// The lowest version of the protocol that can say it.
-    pub fn needs_protocol(&self) -> u32 {
-        if self.is_text() { 1 } else { 2 }
-    }
-
-    /// The failure as a text, for a reader of protocol 1: the type stands before the message.
-    pub fn into_text(self) -> Self {
-        let message = match self.kind {
-            Some(kind) if self.message.is_empty() => kind,
-            Some(kind) => format!("{kind}: {}", self.message),
-            None => self.message,
-        };
-        Self { kind: None, message, data: None }
     }
 }
 
@@ -244,11 +225,10 @@ mod tests {
     fn an_error_is_a_text_or_has_a_type() {
         let failure =
             ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(serde_json::json!([1])) };
-        let answer = ToolResult::new("c", ToolReply::Error(failure.clone()));
-        let text = r#"{"protocol":2,"call":"c","error":{"type":"KeyError","message":"'x'","data":[1]}}"#;
+        let answer = ToolResult::new("c", ToolReply::Error(failure));
+        let text = r#"{"protocol":1,"call":"c","error":{"type":"KeyError","message":"'x'","data":[1]}}"#;
         assert_eq!(serde_json::to_string(&answer).unwrap(), text);
         assert_eq!(serde_json::from_str::<ToolResult>(text).unwrap(), answer);
-        assert_eq!(failure.into_text(), ToolFailure::from("KeyError: 'x'"));
         assert!(serde_json::from_str::<ToolReply>(r#"{"error": {"type": "KeyError"}}"#).is_err());
         assert!(serde_json::from_str::<ToolReply>(r#"{"error": 3}"#).is_err());
     }

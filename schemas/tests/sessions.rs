@@ -3,20 +3,15 @@
 use thermae_schemas::{CheckpointWhen, ErrorCode, Job, SessionName, SessionRequest, SessionState};
 
 #[test]
-fn a_job_that_asks_for_checkpoints_says_so_and_needs_the_newer_protocol() {
+fn a_job_that_asks_for_checkpoints_says_so() {
     let text = r#"{"id": "a", "code": "1", "session": {"id": "s", "checkpoint": "after_job", "checkpoint_ttl_ms": 5,
         "restore": "other"}}"#;
     let job: Job = serde_json::from_str(text).unwrap();
     let session = job.session.clone().unwrap();
     assert_eq!((session.checkpoint, session.checkpoint_ttl_ms), (Some(CheckpointWhen::AfterJob), Some(5)));
     assert_eq!(session.restore.map(|name| name.to_string()).as_deref(), Some("other"));
-    assert_eq!(job.needs_protocol(), 2);
-    let mut once = job.clone();
-    once.session.as_mut().unwrap().checkpoint = Some(CheckpointWhen::Once);
-    assert_eq!(once.needs_protocol(), 3);
     let plain = Job { session: Some(SessionRequest::new(SessionName::new("s").unwrap())), ..job };
-    assert_eq!(plain.needs_protocol(), 1);
-    assert!(!serde_json::to_string(&plain).unwrap().contains("checkpoint"), "a fleet of protocol 1 reads it");
+    assert!(!serde_json::to_string(&plain).unwrap().contains("checkpoint"));
     for bad in [r#""checkpoint": "sometimes""#, r#""checkpoint_ttl_ms": -1"#, r#""restore": """#, r#""restored": "x""#]
     {
         let text = format!(r#"{{"id": "a", "code": "1", "session": {{"id": "s", {bad}}}}}"#);
@@ -25,7 +20,7 @@ fn a_job_that_asks_for_checkpoints_says_so_and_needs_the_newer_protocol() {
 }
 
 #[test]
-fn an_outcome_of_an_older_fleet_has_no_checkpoint() {
+fn an_outcome_has_no_checkpoint_unless_it_says_so() {
     let old: SessionState = serde_json::from_str(r#"{"id": "s", "fresh": true, "alive": true}"#).unwrap();
     assert_eq!(old, SessionState::new(SessionName::new("s").unwrap(), true, true, 0));
     let new = r#"{"id": "s", "fresh": true, "alive": true, "checkpoint_left_out": 2,

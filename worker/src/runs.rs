@@ -8,7 +8,7 @@ use thermae_backplane::bus::Message;
 use thermae_backplane::record::{Address, Taker};
 use thermae_backplane::registry::JobKey;
 use thermae_backplane::stored::Wanted;
-use thermae_schemas::{Asked, Body, Event, EventBody, JobId, Query, RunInfo, RunQuery, RunState, TenantName, names};
+use thermae_schemas::{Asked, Body, Event, EventBody, JobId, Query, RunInfo, RunState, TenantName, names};
 
 use crate::context::Context;
 use crate::running::Entry;
@@ -82,7 +82,6 @@ async fn not_here(ctx: &Context, key: &JobKey, id: &JobId, to: Address) {
 
 /// Sends an event that nobody needs to get: whoever misses it asks again.
 pub(crate) async fn send(ctx: &Context, event: Event, to: Address) {
-    let event = Event { protocol: RunQuery::PROTOCOL, ..event };
     // Writing plain structures to memory can't fail.
     let body = event.to_json().unwrap_or_default();
     publish(ctx, message(event.job.to_string(), body.into(), to)).await;

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use thermae_schemas::{Decision, OLDEST, Outcome, RunInfo, RunQuery};
+use thermae_schemas::{OLDEST, Outcome, RunInfo};
 
 use crate::bundle::Bundle;
 use crate::pending::{PendingCall, WaitsFor};
@@ -121,17 +121,17 @@ pub(crate) struct Approval<'a> {
 
 /// Writes the event `display`.
 pub(crate) fn display(work: &Work, data: &RawValue) -> serde_json::Result<Bytes> {
-    write(work, OLDEST, work.attempt, Body::Display { data })
+    write(work, work.attempt, Body::Display { data })
 }
 
-/// Writes the event `tool_call`, in the job's version of the protocol, in which the client may answer.
+/// Writes the event `tool_call`.
 pub(crate) fn tool_call(work: &Work, call: Call<'_>) -> serde_json::Result<Bytes> {
-    write(work, work.job.protocol, work.attempt, Body::ToolCall(call))
+    write(work, work.attempt, Body::ToolCall(call))
 }
 
 /// Writes the event `approval`.
 pub(crate) fn approval(work: &Work, approval: Approval<'_>) -> serde_json::Result<Bytes> {
-    write(work, Decision::PROTOCOL, work.attempt, Body::Approval(approval))
+    write(work, work.attempt, Body::Approval(approval))
 }
 
 /// Writes the event `run`, the answer to a question with this id. `info` has everything but the calls, whose answers
@@ -146,18 +146,18 @@ pub(crate) fn run(
     let (calls, approvals): (Vec<_>, Vec<_>) =
         calls.iter().map(|call| Waiting::new(call, reply_to)).partition(|call| call.pattern.is_none());
     let body = Body::Run { info, calls: &calls, approvals: &approvals };
-    let event = Event { protocol: RunQuery::PROTOCOL, job: question, attempt, body };
+    let event = Event { protocol: OLDEST, job: question, attempt, body };
     serde_json::to_vec(&event).map(Bytes::from)
 }
 
 /// Writes the event `result`.
 pub(crate) fn result(work: &Work, attempt: u32, told: &Told) -> serde_json::Result<Bytes> {
     let Told { outcome, value, displays } = told;
-    write(work, OLDEST, attempt, Body::Result { outcome, value, displays })
+    write(work, attempt, Body::Result { outcome, value, displays })
 }
 
-fn write(work: &Work, protocol: u32, attempt: u32, body: Body<'_>) -> serde_json::Result<Bytes> {
-    let event = Event { protocol, job: work.key.job.as_str(), attempt, body };
+fn write(work: &Work, attempt: u32, body: Body<'_>) -> serde_json::Result<Bytes> {
+    let event = Event { protocol: OLDEST, job: work.key.job.as_str(), attempt, body };
     serde_json::to_vec(&event).map(Bytes::from)
 }
 
@@ -210,8 +210,7 @@ mod tests {
             reply_to: "k".into(),
             within_ms: 7,
         };
-        let told = Read { protocol: 3, ..event(1, EventBody::Approval(expected)) };
-        assert_eq!(read(approval(&work, asked).unwrap()), told);
+        assert_eq!(read(approval(&work, asked).unwrap()), event(1, EventBody::Approval(expected)));
         let mut outcome = Outcome::new(Status::Succeeded);
         outcome.stdout = "out".into();
         let told =

@@ -36,7 +36,7 @@ impl Asking {
     pub async fn begin(client: &Client) -> Result<Self> {
         let tools = Arc::new(Tools::new().with("pay", |_: Value| async { Ok::<_, String>("made") }));
         let capabilities = Capabilities::from_json(r#"[{"pattern": "pay", "approval": {}}]"#)?;
-        let job = Job { protocol: 3, tools: tools.specs(), capabilities: Some(capabilities), ..Job::python(CODE) };
+        let job = Job { tools: tools.specs(), capabilities: Some(capabilities), ..Job::python(CODE) };
         let run = soon("the submit", client.submit(job, Some(tools))).await??;
         let mut asked = None;
         until("the question", async || {
@@ -57,7 +57,7 @@ impl Asking {
     pub fn decision(&self, verdict: &str) -> Vec<u8> {
         let (id, verdict) = (unique("decision"), json!({ "decision": verdict }));
         let message = json!({
-            "protocol": 3, "id": id, "run": self.run.id(), "call": self.asked.call, "verdict": verdict
+            "id": id, "run": self.run.id(), "call": self.asked.call, "verdict": verdict
         });
         message.to_string().into_bytes()
     }

@@ -18,7 +18,7 @@ fn body(key: &str, nonce: &str) -> String {
     match key.rsplit('.').next() {
         Some("cancel") => json!({ "job": nonce }).to_string(),
         Some("query") => json!({ "id": nonce, "what": "sessions" }).to_string(),
-        Some("request") => json!({ "protocol": 2, "id": nonce, "session": "s", "exec": { "shell": "id" } }).to_string(),
+        Some("request") => json!({ "id": nonce, "session": "s", "exec": { "shell": "id" } }).to_string(),
         _ => json!({ "id": nonce, "code": "print('forged')" }).to_string(),
     }
 }

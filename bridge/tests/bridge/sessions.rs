@@ -68,7 +68,7 @@ impl Played {
 
     /// Sends a request of the SDK, whose id at the fleet is `r<id>`, and opens it. Returns its message.
     async fn request(&mut self, id: u64, window: u64, more: Value) -> Result<Message> {
-        let mut request = json!({ "protocol": 2, "id": format!("r{id}"), "session": "s", "exec": { "shell": "cat" } });
+        let mut request = json!({ "id": format!("r{id}"), "session": "s", "exec": { "shell": "cat" } });
         request.as_object_mut().context("no object")?.extend(more.as_object().cloned().unwrap_or_default());
         let header = json!({ "type": "request", "id": id, "window": window });
         self.sdk.send(header, request.to_string()).await?;

@@ -22,7 +22,7 @@ async fn input_and_output_wait_for_credit() -> Result<()> {
     sdk.outcome(1).await?;
     // Much more than a window goes through the command, in both directions.
     let (window, piece, pieces) = (64 << 10, 32 << 10, 96_u64);
-    let command = json!({ "protocol": 2, "session": "s", "exec": { "shell": "cat made - >&2" }, "more_input": true });
+    let command = json!({ "session": "s", "exec": { "shell": "cat made - >&2" }, "more_input": true });
     sdk.send(json!({ "type": "request", "id": 2, "window": window }), command.to_string()).await?;
     let (mut allowed, mut sent, mut got) = (u64::from(window as u32), 0, Vec::new());
     let done = loop {
@@ -47,11 +47,11 @@ async fn input_and_output_wait_for_credit() -> Result<()> {
     (1..=pieces).for_each(|n| expected.extend(vec![n as u8; piece as usize]));
     ensure!(got == expected, "{} bytes came", got.len());
 
-    let sleep = json!({ "session": "s", "exec": { "argv": ["sleep", "1000"] }, "protocol": 2 });
+    let sleep = json!({ "session": "s", "exec": { "argv": ["sleep", "1000"] } });
     sdk.send(json!({ "type": "request", "id": 3, "window": 1 }), sleep.to_string()).await?;
     sdk.send(json!({ "type": "cancel", "id": 3 }), "").await?;
     ensure!(end(&sdk.next().await?)?["how"] == "cancelled");
-    let nowhere = json!({ "session": "none", "keepalive": {}, "protocol": 2 });
+    let nowhere = json!({ "session": "none", "keepalive": {} });
     sdk.send(json!({ "type": "request", "id": 4, "window": 1 }), nowhere.to_string()).await?;
     ensure!(end(&sdk.next().await?)?["error"]["code"] == "session_lost");
     sdk.vanish().await

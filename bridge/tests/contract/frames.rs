@@ -72,7 +72,6 @@ impl Frames {
 
     /// A request to a session, to its end. Gives credit for what comes, and input as it is allowed.
     async fn request(&mut self, session: &str, mut work: Value, input: Bytes) -> Result<Answered<Ended>> {
-        work["protocol"] = json!(2);
         work["session"] = json!(session);
         work["more_input"] = json!(!input.is_empty());
         let id = self.ask(json!({ "type": "request", "window": WINDOW }), work.to_string()).await?;

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn capabilities_are_read_as_they_were_written() {
-        let line = |set: &str| format!(r#"{{"id": "a", "code": "", "protocol": 3, "capabilities": {set}}}"#);
+        let line = |set: &str| format!(r#"{{"id": "a", "code": "", "capabilities": {set}}}"#);
         let read = |set: &str| parse(line(set).as_bytes(), &Defaults::default()).map(|(_, job)| job.capabilities);
         assert!(read("[]").unwrap().is_some());
         for (set, why) in [
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_token_stands_once() {
         let read = |token: &str| {
-            let line = format!(r#"{{"id": "a", "code": "", "protocol": 3, "token": {token}}}"#);
+            let line = format!(r#"{{"id": "a", "code": "", "token": {token}}}"#);
             parse(line.as_bytes(), &Defaults::default()).map(|(_, job)| job.token)
         };
         assert_eq!(read(r#""one""#).unwrap().unwrap().as_str(), "one");

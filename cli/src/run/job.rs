@@ -244,7 +244,6 @@ mod tests {
         };
         let good = file(r#"[{"pattern": "t", "max_calls": 3}]"#);
         let job = parse(&["--tool", "t=cat", "--capabilities", good.path().to_str().unwrap()]).unwrap();
-        assert_eq!(job.needs_protocol(), 3);
         assert_eq!(job.capabilities.unwrap().capabilities()[0].max_calls().unwrap().get(), 3);
         assert!(parse(&[]).unwrap().capabilities.is_none());
         let empty = file("[]");
@@ -262,7 +261,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"c2VjcmV0\n").unwrap();
         let job = parse(&["--capability-token", file.path().to_str().unwrap()]).unwrap();
-        assert_eq!((job.token.as_ref().unwrap().as_str(), job.needs_protocol()), ("c2VjcmV0", 3));
+        assert_eq!(job.token.as_ref().unwrap().as_str(), "c2VjcmV0");
         assert!(parse(&[]).unwrap().token.is_none());
         assert_eq!(parse(&["--capability-token", "/nonexistent"]).unwrap_err().code, "file_not_read");
         // An empty file is no way to leave the token out.

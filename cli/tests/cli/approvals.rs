@@ -87,7 +87,7 @@ fn a_batch_asks_nobody() {
     let thermae = pays("{}");
     let code = serde_json::to_string(CODE).unwrap();
     let job = format!(
-        r#"{{"id": "a", "protocol": 3, "code": {code}, "capabilities": [{{"pattern": "pay", "approval": {{}}}}]}}"#
+        r#"{{"id": "a", "code": {code}, "capabilities": [{{"pattern": "pay", "approval": {{}}}}]}}"#
     );
     thermae.file("jobs.jsonl", &job);
     let answer = thermae.call(&["batch", "jobs.jsonl", "--out", "results.jsonl", "--tool", "pay=cat"]);

@@ -110,7 +110,7 @@ fn over_http(fleet: &Fleet) -> Result<()> {
     let (agent, unfit) = (key(&submits, "run,read,answer")?, key(&submits, "approve")?);
     let (reader, person) = (key(&decides, "run,read,answer")?, key(&decides, "approve")?);
     let run = JobId::random();
-    let job = serde_json::to_value(Job { protocol: 3, id: run.clone(), ..asks(ONE)? })?;
+    let job = serde_json::to_value(Job { id: run.clone(), ..asks(ONE)? })?;
     let (_, told) = submits.ask(&agent, "POST /v1/runs?wait=60s&until=call", &job)?;
     let asked = told["approvals"][0]["call"].as_str().with_context(|| format!("nothing waits: {told}"))?;
     ensure!(told["calls"] == json!([]), "the tool hears of the call: {told}");
@@ -193,7 +193,7 @@ fn outlives(fleet: &Fleet, run: &JobId, kill: impl FnOnce() -> Result<()>) -> Re
 fn gateway_killed(fleet: &Fleet) -> Result<()> {
     let mut gateway = gateway::Gateway::start(&fleet.servers)?;
     let run = JobId::random();
-    let job = Job { protocol: 3, id: run.clone(), ..asks(TEN)? };
+    let job = Job { id: run.clone(), ..asks(TEN)? };
     let (status, told) = gateway.ask("POST", "/v1/runs", &serde_json::to_value(&job)?)?;
     ensure!(status == 202, "{told}");
     outlives(fleet, &run, || gateway.process.kill())

@@ -75,7 +75,7 @@ fn killed(fleet: &Fleet) -> Result<()> {
     let id = format!("g-{}", uuid::Uuid::new_v4());
     let path = format!("/v1/runs/{id}");
     let tools = json!([{ "name": "approve" }]);
-    let job = json!({ "protocol": 3, "id": id, "code": CODE, "tools": tools, "if_client_gone": "wait" });
+    let job = json!({ "id": id, "code": CODE, "tools": tools, "if_client_gone": "wait" });
     let second = Gateway::start(&fleet.servers)?;
     let mut client = first.client(&job)?;
     let waiting = loop {

@@ -74,8 +74,7 @@ impl Requests {
 }
 
 /// Sends a request, and drives it to its end.
-pub(crate) fn start(shared: &Arc<Shared>, mut request: Request) -> RequestHandle {
-    request.protocol = request.protocol.max(2);
+pub(crate) fn start(shared: &Arc<Shared>, request: Request) -> RequestHandle {
     let course = Arc::new(Course::new(&request));
     let started = request.to_json().map_err(Error::from).and_then(|body| {
         shared.requests.add(&course)?;

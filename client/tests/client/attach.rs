@@ -64,7 +64,7 @@ impl Questions {
         delivery.ack().await.unwrap();
         let query: Query = serde_json::from_slice(&delivery.message.body).unwrap();
         let Asked::Run(run) = query.what else { panic!("{query:?}") };
-        assert_eq!((delivery.message.key.as_str(), query.protocol), ("acme.query", 3));
+        assert_eq!((delivery.message.key.as_str(), query.protocol), ("acme.query", 1));
         (delivery.message.as_ref().clone(), run)
     }
 

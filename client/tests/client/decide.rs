@@ -60,8 +60,8 @@ async fn a_decision_is_sent_until_it_is_answered() {
         let (again, said) = worker.next().await;
         assert_eq!((&first.body, said.id.to_string()), (&again.body, again.message_id.clone().unwrap()));
         assert!(again.headers.flag(names::H_RESEND) && again.user_id.as_deref() == Some("acme"));
-        fleet.tell_in(3, &again, decided(Some(ErrorCode::ApprovalDecided))).await;
-        fleet.tell_in(3, &first, decided(None)).await;
+        fleet.tell(&again, decided(Some(ErrorCode::ApprovalDecided))).await;
+        fleet.tell(&first, decided(None)).await;
     };
     let (answer, ()) = tokio::join!(client.decide(&decision, Some(&reply_to), LONG), told);
     assert_eq!(answer.unwrap().error.unwrap().code, ErrorCode::ApprovalDecided, "the first answer counts");
@@ -94,10 +94,10 @@ async fn without_a_reply_key_the_fleet_is_asked_for_it() {
         let told = async {
             let (question, query) = questions.next().await;
             assert_eq!((query.job, query.take_over), (id("j"), false));
-            fleet.tell_in(3, &question, EventBody::Run(info)).await;
+            fleet.tell(&question, EventBody::Run(info)).await;
             let (message, said) = worker.next().await;
             assert_eq!(said, decision);
-            fleet.tell_in(3, &message, decided(None)).await;
+            fleet.tell(&message, decided(None)).await;
         };
         let (answer, ()) = tokio::join!(client.decide(&decision, None, LONG), told);
         assert_eq!(answer.unwrap().verdict, Some(yes().verdict));
@@ -105,7 +105,7 @@ async fn without_a_reply_key_the_fleet_is_asked_for_it() {
     for (state, unknown_run) in [(RunState::Ended, false), (RunState::Unknown, true)] {
         let (decision, told) = (yes(), async {
             let (question, _) = questions.next().await;
-            fleet.tell_in(3, &question, EventBody::Run(run(state))).await;
+            fleet.tell(&question, EventBody::Run(run(state))).await;
         });
         let (answer, ()) = tokio::join!(client.decide(&decision, None, LONG), told);
         let error = answer.unwrap_err();

@@ -74,13 +74,8 @@ impl Fleet {
 
     /// Sends an event to the client that submitted this job.
     async fn tell(&self, job: &Message, body: EventBody) {
-        self.tell_in(1, job, body).await;
-    }
-
-    /// As [`Fleet::tell`], in this version of the protocol.
-    async fn tell_in(&self, protocol: u32, job: &Message, body: EventBody) {
         let id = JobId::new(job.message_id.clone().unwrap()).unwrap();
-        let event = Event { protocol, ..Event::new(id, 1, body) };
+        let event = Event::new(id, 1, body);
         self.tell_text(job, serde_json::to_vec(&event).unwrap()).await;
     }
 

@@ -60,7 +60,7 @@ impl Sessions {
         let said = RequestInput::parse(&delivery.message.body).unwrap();
         assert_eq!(delivery.message.headers.text(names::H_REQUEST), Some(said.request.as_str()));
         assert_eq!(delivery.message.user_id.as_deref(), Some("acme"));
-        assert_eq!(said.protocol, 2);
+        assert_eq!(said.protocol, 1);
         (said.request, said.say)
     }
 
@@ -126,9 +126,9 @@ pub(crate) fn lost() -> thermae_schemas::ErrorInfo {
 async fn a_request_goes_out_signed_and_its_output_and_end_come_back() {
     let mut sessions = Sessions::new().await;
     let client = sessions.client(quick()).await;
-    let handle = client.request(Request { input: bytes("hi").into(), protocol: 1, ..request("r") });
+    let handle = client.request(Request { input: bytes("hi").into(), ..request("r") });
     let (message, request) = sessions.asked().await;
-    assert_eq!((request.id.as_str(), &request.input[..], request.protocol), ("r", &b"hi"[..], 2));
+    assert_eq!((request.id.as_str(), &request.input[..], request.protocol), ("r", &b"hi"[..], 1));
     assert_eq!((message.key.as_str(), message.message_id.as_deref()), ("acme.request", Some("r")));
     assert_eq!((message.user_id.as_deref(), message.persistent), (Some("acme"), false));
     assert_eq!(message.reply_to, Some(names::reply_key(&tenant(), client.id())));

@@ -53,7 +53,7 @@ async fn a_call_is_answered() -> Result<()> {
 async fn an_error_is_raised_in_the_code() -> Result<()> {
     let serving = Serving::new().await?;
     let code = "try:\n    await price(item='gold')\nexcept KeyError as error:\n    print(type(error).__name__, error)";
-    let call = called(&serving, "r", json!({ "code": code, "protocol": 2 })).await?;
+    let call = called(&serving, "r", json!({ "code": code })).await?;
     let path = format!("/v1/runs/r/calls/{}", call["call"].as_str().context("no id")?);
     let error = json!({ "error": { "type": "KeyError", "message": "not for sale" } });
     ensure!(serving.post(&path, &error).await?.status == 204);

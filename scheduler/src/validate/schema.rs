@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_schemas::json::{MOST_IN_A_JOB, measure};
-use thermae_schemas::{Capabilities, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST, PROTOCOL};
+use thermae_schemas::{Capabilities, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST};
 
 /// The schema, compiled once.
 fn validator() -> Option<&'static jsonschema::Validator> {
@@ -24,13 +24,14 @@ fn validator() -> Option<&'static jsonschema::Validator> {
 }
 
 /// The refusal of a protocol version that this release doesn't read.
-pub(super) fn unsupported(protocol: u64) -> ErrorInfo {
-    let message = format!("protocol {protocol} is not supported; this fleet speaks {OLDEST} to {PROTOCOL}");
+pub(crate) fn unsupported(protocol: u64, newest: u32) -> ErrorInfo {
+    let spoken = if newest == OLDEST { newest.to_string() } else { format!("{OLDEST} to {newest}") };
+    let message = format!("protocol {protocol} is not supported; this fleet speaks {spoken}");
     ErrorInfo::new(ErrorCode::UnsupportedProtocol, message)
 }
 
 /// Explains what is wrong with a job. `refused` is serde's error, if there was one.
-pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorInfo {
+pub(super) fn explain(body: &[u8], newest: u32, refused: Option<serde_json::Error>) -> ErrorInfo {
     // A body with too many values must not become a tree only to explain that.
     if let Err(error) = measure(body, MOST_IN_A_JOB)
         && error.is_data()
@@ -43,9 +44,9 @@ pub(super) fn explain(body: &[u8], refused: Option<serde_json::Error>) -> ErrorI
     };
     // This comes first, because a job of another version may have other fields.
     if let Some(protocol) = value.get("protocol").and_then(Value::as_u64)
-        && !u32::try_from(protocol).is_ok_and(thermae_schemas::reads)
+        && !u32::try_from(protocol).is_ok_and(|protocol| (OLDEST..=newest).contains(&protocol))
     {
-        return unsupported(protocol);
+        return unsupported(protocol, newest);
     }
     if let Some(error) = bad_capability(body) {
         return ErrorInfo::new(ErrorCode::BadCapability, cut(error.to_string()));

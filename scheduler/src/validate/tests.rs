@@ -1,10 +1,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use thermae_schemas::PROTOCOL;
 
 use super::*;
 
 fn says(body: &str) -> (ErrorCode, String) {
-    let error = read(body.as_bytes()).unwrap_err();
+    let error = read(body.as_bytes(), PROTOCOL).unwrap_err();
     (error.code, error.message)
 }
 
@@ -77,7 +78,7 @@ fn what_would_have_been_right_is_said_in_words() {
 
 #[test]
 fn a_job_that_closes_its_session_needs_no_code() {
-    let job = read(br#"{"id": "a", "session": {"id": "s", "close": true}}"#).unwrap();
+    let job = read(br#"{"id": "a", "session": {"id": "s", "close": true}}"#, PROTOCOL).unwrap();
     assert_eq!(job.code, "");
 }
 
@@ -141,64 +142,29 @@ fn a_path_that_leads_out_or_stands_twice_is_a_bad_path() {
     let long = json!({"id": "a", "code": "", "files": [{"path": "é".repeat(100_000), "text": ""}]});
     assert!(says(&long.to_string()).1.len() < 520);
     let good = json!({"id": "a", "code": "", "files": [{"path": "a/b", "ref": "c", "executable": true}]});
-    assert_eq!(read(good.to_string().as_bytes()).unwrap().files.len(), 1);
+    assert_eq!(read(good.to_string().as_bytes(), PROTOCOL).unwrap().files.len(), 1);
 }
 
 #[test]
 fn what_is_not_json_is_malformed_and_what_is_doubled_is_a_violation() {
     assert_eq!(says("{").0, ErrorCode::MalformedJson);
     assert_eq!(says("").0, ErrorCode::MalformedJson);
-    assert_eq!(read(b"\xff\xfe").unwrap_err().code, ErrorCode::MalformedJson);
+    assert_eq!(read(b"\xff\xfe", PROTOCOL).unwrap_err().code, ErrorCode::MalformedJson);
     assert_eq!(says(r#"{"id": "a", "id": "b", "code": ""}"#).0, ErrorCode::SchemaViolation);
     assert_eq!(says(r#"{"id": "a", "code": "", "max_attempts": 5000000000}"#).0, ErrorCode::SchemaViolation);
 }
 
 #[test]
 fn another_protocol_is_named_whatever_else_is_strange() {
-    for protocol in ["0", "4", "99", "5000000000"] {
+    for protocol in ["0", "2", "99", "5000000000"] {
         let body = format!(r#"{{"protocol": {protocol}, "task": "?"}}"#);
         assert_eq!(says(&body).0, ErrorCode::UnsupportedProtocol, "{body}");
     }
 }
 
 #[test]
-fn a_job_says_the_version_that_it_needs() {
-    for newer in [
-        json!({"inputs": {"x": {"value": null}}}),
-        json!({"tools": [{"name": "t", "output_schema": {}}]}),
-        json!({"tools": [{"name": "t", "timeout_ms": 1}]}),
-    ] {
-        let mut job = json!({"id": "a", "code": ""});
-        job.as_object_mut().unwrap().extend(newer.as_object().unwrap().clone());
-        let (code, message) = says(&job.to_string());
-        assert_eq!(code, ErrorCode::SchemaViolation);
-        assert!(message.starts_with("/protocol: ") && message.contains("need protocol 2"), "{message}");
-        job["protocol"] = json!(2);
-        assert_eq!(read(job.to_string().as_bytes()).unwrap().protocol, 2);
-    }
-    assert_eq!(read(br#"{"id": "a", "code": "", "protocol": 2}"#).unwrap().protocol, 2);
-    let newest = [
-        r#""capabilities": []"#,
-        r#""limits": {"pause_ms": 1}"#,
-        r#""if_client_gone": "wait""#,
-        r#""session": {"id": "s", "checkpoint": "once"}"#,
-        r#""stream": ["audit"]"#,
-    ];
-    for (protocol, field) in [1, 2].into_iter().flat_map(|protocol| newest.map(|field| (protocol, field))) {
-        let (code, message) = says(&format!(r#"{{"protocol": {protocol}, "id": "a", "code": "", {field}}}"#));
-        assert_eq!(code, ErrorCode::SchemaViolation);
-        assert!(message.starts_with("/protocol: capabilities, ") && message.contains("need protocol 3"), "{message}");
-        assert_eq!(
-            read(format!(r#"{{"protocol": 3, "id": "a", "code": "", {field}}}"#).as_bytes()).unwrap().protocol,
-            3
-        );
-    }
-    assert_eq!(read(br#"{"id": "a", "code": "", "if_client_gone": "fail"}"#).unwrap().protocol, 1);
-}
-
-#[test]
 fn malformed_capabilities_are_refused_with_their_place() {
-    let job = |set: &str| format!(r#"{{"protocol": 3, "id": "a", "code": "", "capabilities": {set}}}"#);
+    let job = |set: &str| format!(r#"{{"id": "a", "code": "", "capabilities": {set}}}"#);
     for (set, place) in [
         ("null", "capabilities: must be a list of capabilities, and is null"),
         (r#"[{"patern": "t"}]"#, "capabilities[0]: lacks \"pattern\""),
@@ -217,8 +183,8 @@ fn malformed_capabilities_are_refused_with_their_place() {
         assert!(message.contains(place), "{message}");
     }
     let good = r#"[{"pattern": "t", "constraints": [{"path": "n", "op": "<=", "value": 3}]}]"#;
-    let read = read(job(good).as_bytes()).unwrap();
-    assert_eq!((read.protocol, read.capabilities.unwrap().capabilities().len()), (3, 1));
+    let read = read(job(good).as_bytes(), PROTOCOL).unwrap();
+    assert_eq!(read.capabilities.unwrap().capabilities().len(), 1);
 }
 
 #[test]
@@ -231,7 +197,7 @@ fn inputs_have_names_that_the_code_can_use_and_no_tool_has() {
         (r#"{"x": 1}"#, "/inputs/x: "),
     ] {
         let body = format!(
-            r#"{{"protocol": 2, "id": "a", "code": "", "tools": [{{"name": "get-sales"}}], "inputs": {inputs}}}"#
+            r#"{{"id": "a", "code": "", "tools": [{{"name": "get-sales"}}], "inputs": {inputs}}}"#
         );
         let (code, message) = says(&body);
         assert!(matches!(code, ErrorCode::SchemaViolation | ErrorCode::UnknownField), "{message}");
@@ -265,13 +231,13 @@ proptest! {
         limit in number(), which in 0usize..7, key in 0usize..131, tool in 0usize..131,
     ) {
         let name = ["wall_ms", "cpu_ms", "memory_bytes", "pids", "output_bytes", "tool_ms", "pause_ms"][which];
-        let mut job = json!({"protocol": 3, "id": "a", "code": "", "limits": {name: limit}});
+        let mut job = json!({"id": "a", "code": "", "limits": {name: limit}});
         if !max_attempts.is_null() { job["max_attempts"] = max_attempts; }
         if !start_within.is_null() { job["start_within_ms"] = start_within; }
         if key < 130 { job["idempotency_key"] = json!("é".repeat(key)); }
         if tool < 130 { job["tools"] = json!([{"name": "é".repeat(tool)}]); }
         let by_schema = jsonschema::validator_for(schemars::schema_for!(Job).as_value()).unwrap().is_valid(&job);
-        let read = read(job.to_string().as_bytes());
+        let read = read(job.to_string().as_bytes(), PROTOCOL);
         // The schema lets numbers through that fit no type. Nothing else may differ.
         let fits = job["limits"]["pids"].as_u64().is_none_or(|n| u32::try_from(n).is_ok());
         prop_assert_eq!(read.is_ok(), by_schema && fits, "{:?} for {}", read, job);
@@ -283,7 +249,7 @@ fn tools_clash_by_the_rule_of_the_wire_contract() {
     for (first, one) in thermae_schemas::ALIAS_CASES.iter().filter(|(name, _)| !name.is_empty()) {
         for (second, other) in thermae_schemas::ALIAS_CASES.iter().filter(|(name, _)| !name.is_empty()) {
             let job = json!({"id": "a", "code": "", "tools": [{"name": first}, {"name": second}]}).to_string();
-            match read(job.as_bytes()) {
+            match read(job.as_bytes(), PROTOCOL) {
                 Ok(_) => assert_ne!(one, other, "{first:?} and {second:?}"),
                 Err(error) => {
                     assert_eq!(one, other, "{first:?} and {second:?}: {}", error.message);

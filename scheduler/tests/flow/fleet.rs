@@ -22,6 +22,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+/// Newest version of the protocol that the schedulers of the tests read: one that no release speaks yet.
+const NEWEST: u32 = 2;
+
 const KEEP: Keep = Keep { outcome: LONG, record: LONG, budget: Budget { tenant: 1 << 30, all: 1 << 30 } };
 
 pub(crate) fn tenant(name: &str) -> TenantName {
@@ -95,7 +99,8 @@ impl Servers {
     pub(crate) fn scheduler_on(&self, bus: SharedBus, options: Options) -> Scheduler {
         let (metrics, health) = (prometheus::Registry::new(), Health::new());
         let service = Service::new(options, bus.clone(), self.registry.clone(), &metrics, health.clone())
-            .expect("it can be made");
+            .expect("it can be made")
+            .reading(NEWEST);
         let stop = CancellationToken::new();
         let task = tokio::spawn(service.run(stop.clone()));
         Scheduler { bus, metrics, health, stop, task }

@@ -149,7 +149,7 @@ async fn nobody_asks_for_another_tenant() {
 #[tokio::test]
 async fn nobody_makes_a_request_to_another_tenants_session() {
     let site = Site::new().await;
-    let mut worker = site.servers.worker_of("w", 1, 2).await;
+    let mut worker = site.servers.worker("w", 1).await;
     let session = SessionName::new("s").unwrap();
     let held = SessionHeld {
         tenant: tenant("globex"),

@@ -37,7 +37,7 @@ impl Caller {
     /// The next answer: the id of its request, and the error with which the request ended.
     async fn error(&mut self) -> (String, ErrorInfo) {
         let (event, message) = self.0.next().await;
-        assert_eq!((message.correlation_id.as_deref(), event.protocol, message.persistent), (Some("mark"), 2, false));
+        assert_eq!((message.correlation_id.as_deref(), event.protocol, message.persistent), (Some("mark"), 1, false));
         let EventBody::Done(done) = event.body else { panic!("{event:?}") };
         let RequestEnd::Error { error } = done.end else { panic!("{done:?}") };
         (event.job.to_string(), error)
@@ -57,9 +57,9 @@ fn exec(id: &str, session: &str) -> Request {
     Request::new(JobId::new(id).unwrap(), SessionName::new(session).unwrap(), work)
 }
 
-/// A worker of this version of the protocol that holds these sessions of the tenant `acme`.
-async fn holder(servers: &Servers, name: &str, protocol: u32, sessions: &[&str]) -> Worker {
-    let mut worker = servers.worker_of(name, 1, protocol).await;
+/// A worker that holds these sessions of the tenant `acme`.
+async fn holder(servers: &Servers, name: &str, sessions: &[&str]) -> Worker {
+    let mut worker = servers.worker(name, 1).await;
     let held = |session: &&str| SessionHeld {
         tenant: tenant("acme"),
         session: SessionName::new(*session).unwrap(),
@@ -90,7 +90,7 @@ async fn met(scheduler: &Scheduler, what: &str, count: f64) {
 async fn a_request_goes_to_the_worker_that_holds_its_session() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let (_other, worker) = (holder(&servers, "a", 2, &["t"]).await, holder(&servers, "b", 2, &["s"]).await);
+    let (_other, worker) = (holder(&servers, "a", &["t"]).await, holder(&servers, "b", &["s"]).await);
     let caller = Caller::new(&servers, "acme").await;
     let mut told = control(&worker).await;
     let request = exec("r", "s");
@@ -118,7 +118,7 @@ async fn a_request_goes_to_the_worker_that_holds_its_session() {
 async fn a_session_that_its_first_job_has_not_made_yet_has_its_worker() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 2).await;
+    let worker = servers.worker("w", 1).await;
     let client = servers.client("acme").await;
     let mut first = job("first");
     first.session = Some(thermae_schemas::SessionRequest::new(SessionName::new("s").unwrap()));
@@ -135,8 +135,8 @@ async fn a_session_that_its_first_job_has_not_made_yet_has_its_worker() {
 async fn a_request_whose_session_is_not_there_says_why() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = holder(&servers, "w", 2, &["idle", "lost", "s"]).await;
-    let (dead, queueless) = (holder(&servers, "d", 2, &["dead"]).await, holder(&servers, "q", 2, &["queueless"]).await);
+    let worker = holder(&servers, "w", &["idle", "lost", "s"]).await;
+    let (dead, queueless) = (holder(&servers, "d", &["dead"]).await, holder(&servers, "q", &["queueless"]).await);
     let mut told = control(&worker).await;
     for (name, gone) in [("idle", Gone::Expired), ("lost", Gone::Lost)] {
         let session = SessionName::new(name).unwrap();
@@ -184,7 +184,7 @@ async fn a_lost_request_is_safe_to_retry_only_if_no_worker_can_have_it() {
 async fn a_worker_of_an_earlier_protocol_gets_no_request() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let old = holder(&servers, "old", 1, &["s"]).await;
+    let old = holder(&servers, "old", &["s"]).await;
     let mut caller = Caller::new(&servers, "acme").await;
     let mut told = control(&old).await;
     // Until the scheduler has seen the worker, it takes it for a new one. The client sends the request again.
@@ -194,7 +194,7 @@ async fn a_worker_of_an_earlier_protocol_gets_no_request() {
         }
     })
     .await;
-    assert_eq!(caller.refused(&exec("r", "s")).await, ErrorCode::UnsupportedProtocol);
+    assert_eq!(caller.refused(&Request { protocol: 2, ..exec("r", "s") }).await, ErrorCode::UnsupportedProtocol);
     met(&scheduler, "older_worker", 1.0).await;
     scheduler.stop().await;
     servers.bus.delete_queue(&names::control_queue(&old.id)).await.unwrap();
@@ -205,35 +205,34 @@ async fn a_worker_of_an_earlier_protocol_gets_no_request() {
 async fn a_request_that_cannot_be_used_says_why_or_is_dropped() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = holder(&servers, "w", 2, &["s"]).await;
+    let worker = holder(&servers, "w", &["s"]).await;
     let (mut caller, mut told) = (Caller::new(&servers, "acme").await, control(&worker).await);
     let work = r#""session": "s", "exec": {"argv": ["a"]}"#;
-    let large = format!(r#"{{"protocol": 2, "id": "b", {work}, "input": "{}"}}"#, "A".repeat(1 << 20));
-    let long = format!(r#"{{"protocol": 2, "id": "b", "session": "s", "exec": {{"{}": 1}}}}"#, "x".repeat(10_000));
+    let large = format!(r#"{{"id": "b", {work}, "input": "{}"}}"#, "A".repeat(1 << 20));
+    let long = format!(r#"{{"id": "b", "session": "s", "exec": {{"{}": 1}}}}"#, "x".repeat(10_000));
     for (body, message_id, id, code, words) in [
-        (r#"{"protocol": 2, "id": "b", "session": "s", "exec": {}}"#, None, "b", ErrorCode::SchemaViolation, "exactly"),
-        (r#"{"protocol": 2, "id": "b", "session": "s"}"#, None, "b", ErrorCode::SchemaViolation, ""),
-        (r#"{"protocol": 2, "id": "b", "session": ""}"#, None, "b", ErrorCode::SchemaViolation, ""),
+        (r#"{"id": "b", "session": "s", "exec": {}}"#, None, "b", ErrorCode::SchemaViolation, "exactly"),
+        (r#"{"id": "b", "session": "s"}"#, None, "b", ErrorCode::SchemaViolation, ""),
+        (r#"{"id": "b", "session": ""}"#, None, "b", ErrorCode::SchemaViolation, ""),
         (&long, None, "b", ErrorCode::SchemaViolation, "unknown field"),
         ("{", Some("m"), "m", ErrorCode::SchemaViolation, "EOF"),
         (&large, Some("m"), "m", ErrorCode::SchemaViolation, "at most 1048576"),
-        (&format!(r#"{{"id": "b", {work}}}"#), None, "b", ErrorCode::UnsupportedProtocol, "says 1"),
-        (&format!(r#"{{"protocol": 1, "id": "b", {work}}}"#), None, "b", ErrorCode::UnsupportedProtocol, "says 1"),
-        (r#"{"protocol": 4, "id": "b", "new": {}}"#, None, "b", ErrorCode::UnsupportedProtocol, "says 4"),
+        (&format!(r#"{{"protocol": 0, "id": "b", {work}}}"#), None, "b", ErrorCode::UnsupportedProtocol, "protocol 0"),
+        (r#"{"protocol": 4, "id": "b", "new": {}}"#, None, "b", ErrorCode::UnsupportedProtocol, "protocol 4"),
     ] {
         caller.send(caller.message(body, message_id)).await;
         let (found, error) = caller.error().await;
         assert_eq!((found.as_str(), error.code), (id, code), "{error:?}");
         assert!(error.message.contains(words) && error.message.len() < 600 && !error.safe_to_retry, "{error:?}");
     }
-    met(&scheduler, "malformed", 9.0).await;
+    met(&scheduler, "malformed", 8.0).await;
     // Nobody can get an answer to these.
     caller.send(caller.message("{", None)).await;
     let good = exec("g", "s").to_json().unwrap();
     for reply_to in [None, Some("globex.victim".to_owned()), Some("acme.*".to_owned())] {
         caller.send(Message { reply_to, ..caller.message(good.clone(), None) }).await;
     }
-    met(&scheduler, "malformed", 13.0).await;
+    met(&scheduler, "malformed", 12.0).await;
     // None of all these reached the worker.
     caller.ask(&exec("last", "s")).await;
     assert_eq!(soon(told.next()).await.unwrap().message.message_id.as_deref(), Some("last"));
@@ -247,7 +246,7 @@ async fn a_session_that_may_still_be_announced_is_not_called_lost() {
     let mut caller = Caller::new(&servers, "acme").await;
     caller.ask(&exec("r", "s")).await;
     met(&scheduler, "unsettled", 1.0).await;
-    let worker = holder(&servers, "w", 2, &["s"]).await;
+    let worker = holder(&servers, "w", &["s"]).await;
     let mut told = control(&worker).await;
     // As the client that heard nothing.
     caller.ask(&exec("r", "s")).await;

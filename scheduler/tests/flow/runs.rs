@@ -51,7 +51,7 @@ impl Asker {
     /// The answer to this question: the number of the attempt, and what the fleet knows of the run.
     async fn info(&mut self, question: &str) -> (u32, RunInfo) {
         let (event, mark) = self.next().await;
-        assert_eq!((event.job.as_str(), mark.as_deref(), event.protocol), (question, Some(question), 3));
+        assert_eq!((event.job.as_str(), mark.as_deref(), event.protocol), (question, Some(question), 1));
         let EventBody::Run(info) = event.body else { panic!("{event:?}") };
         (event.attempt, info)
     }
@@ -71,7 +71,7 @@ impl Asker {
     /// Another client has taken the run over.
     async fn superseded(&mut self, of: &str) {
         let (event, mark) = self.next().await;
-        assert_eq!((event.job.as_str(), &event.body, event.protocol), (of, &EventBody::Superseded {}, 3));
+        assert_eq!((event.job.as_str(), &event.body, event.protocol), (of, &EventBody::Superseded {}, 1));
         assert_eq!(mark.as_deref(), Some("mark"), "as the job was submitted");
     }
 
@@ -108,7 +108,7 @@ async fn told(control: &mut Box<dyn Consumer>) -> Message {
 async fn a_client_learns_the_state_of_its_tenants_runs() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 3).await;
+    let worker = servers.worker("w", 1).await;
     let (mut acme, mut globex) = (Asker::new(&servers, "acme").await, Asker::new(&servers, "globex").await);
     acme.ask("q", "j").await;
     assert_eq!(acme.info("q").await, (0, RunInfo::new(JobId::new("j").unwrap(), RunState::Unknown)));
@@ -148,7 +148,7 @@ async fn a_client_learns_the_state_of_its_tenants_runs() {
 async fn a_run_that_has_not_started_is_taken_over() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 3).await;
+    let worker = servers.worker("w", 1).await;
     let (mut first, mut second) = (Asker::new(&servers, "acme").await, Asker::new(&servers, "acme").await);
     let waits = taken(&first, "j", &worker).await;
     // A client that has the run already takes nothing from anybody.
@@ -178,7 +178,7 @@ async fn a_run_that_has_not_started_is_taken_over() {
 async fn the_worker_learns_who_has_taken_a_run_over_and_in_which_order() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 3).await;
+    let worker = servers.worker("w", 1).await;
     let mut clients = Vec::new();
     for _ in 0..3 {
         clients.push(Asker::new(&servers, "acme").await);
@@ -208,7 +208,7 @@ async fn the_worker_learns_who_has_taken_a_run_over_and_in_which_order() {
 async fn of_clients_that_take_a_run_over_at_once_one_has_it() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 3).await;
+    let worker = servers.worker("w", 1).await;
     let mut first = Asker::new(&servers, "acme").await;
     let waits = taken(&first, "j", &worker).await;
     let mut others = Vec::new();
@@ -252,7 +252,7 @@ async fn of_clients_that_take_a_run_over_at_once_one_has_it() {
 async fn whoever_ends_a_run_that_was_taken_over_tells_the_client_that_has_it() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 3).await;
+    let worker = servers.worker("w", 1).await;
     let (mut first, mut second) = (Asker::new(&servers, "acme").await, Asker::new(&servers, "acme").await);
     // A third client cancels it before it starts.
     let waits = taken(&first, "cancelled", &worker).await;
@@ -283,7 +283,7 @@ async fn whoever_ends_a_run_that_was_taken_over_tells_the_client_that_has_it() {
 async fn a_worker_that_can_t_answer_is_named() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let (gone, old) = (servers.worker_of("gone", 1, 3).await, servers.worker("old", 1).await);
+    let gone = servers.worker("gone", 1).await;
     let (mut first, mut second) = (Asker::new(&servers, "acme").await, Asker::new(&servers, "acme").await);
     let running = taken(&first, "j", &gone).await;
     assert_eq!(gone.start(&running).await, Start::Go);
@@ -294,18 +294,6 @@ async fn a_worker_that_can_t_answer_is_named() {
     first.superseded("j").await;
     gone.finish(&running, "ran\n").await;
     assert_eq!(second.result("j").await.0.stdout, "ran\n");
-    // A worker of an earlier release would not look at who has taken its run over, so nobody takes it over.
-    servers.registry.leave(&gone.id).await.unwrap();
-    drop(gone);
-    let running = taken(&first, "at-old", &old).await;
-    assert_eq!(old.start(&running).await, Start::Go);
-    second.take("q", "at-old").await;
-    let (_, info) = second.info("q").await;
-    assert_eq!((info.state, info.worker.as_ref()), (RunState::Running, Some(&old.id)));
-    assert_eq!(servers.registry.lookup(&running.key).await.unwrap().unwrap().taken, None);
-    old.finish(&running, "ran\n").await;
-    assert_eq!(first.result("at-old").await.0.stdout, "ran\n");
-    second.is_left_alone().await;
     scheduler.stop().await;
 }
 
@@ -313,17 +301,17 @@ async fn a_worker_that_can_t_answer_is_named() {
 async fn a_question_that_nobody_may_ask_is_not_answered() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = servers.worker_of("w", 1, 3).await;
+    let worker = servers.worker("w", 1).await;
     let (mut acme, mut globex) = (Asker::new(&servers, "acme").await, Asker::new(&servers, "globex").await);
     let waits = taken(&acme, "j", &worker).await;
-    // Without a `user_id`, for another tenant's answers, and in a protocol that has no such questions.
+    // Without a `user_id`, for another tenant's answers, and in a protocol that nobody speaks.
     let unsigned = Message { user_id: None, ..globex.message("q", "j", true) };
     let mut foreign = Message { reply_to: Some(acme.0.reply_to.clone()), ..globex.message("q", "j", true) };
     foreign.sign(servers.bus.as_ref(), &tenant("globex"));
     let forged = Message { key: names::query_key(&tenant("acme")), ..unsigned.clone() };
-    let older = globex.message("q", "j", true);
-    let older = Message { body: String::from_utf8_lossy(&older.body).replace(":3,", ":2,").into(), ..older };
-    for message in [unsigned, foreign, forged, older] {
+    let newer = globex.message("q", "j", true);
+    let newer = Message { body: String::from_utf8_lossy(&newer.body).replace(":1,", ":9,").into(), ..newer };
+    for message in [unsigned, foreign, forged, newer] {
         globex.send(message).await;
     }
     depth(&servers, names::UNROUTED_QUEUE, |depth| depth == Some(0)).await;

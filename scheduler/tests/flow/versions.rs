@@ -4,27 +4,19 @@ use std::collections::BTreeSet;
 
 use thermae_backplane::bus::{Message, QueueSpec};
 use thermae_schemas::{
-    Body, Capabilities, Class, ClientId, ErrorCode, Event, EventBody, InputValue, Job, Outcome, SessionName,
-    SessionRequest, Status, WorkerState, names,
+    Body, Class, ClientId, ErrorCode, Event, EventBody, Job, Outcome, SessionName, SessionRequest, Status, WorkerState,
+    names,
 };
 
 use crate::fleet::{LONG, Servers, depth, job, options, pool, soon, tenant};
 
-/// A job that only a worker of protocol 2 can run.
+/// A job that only a worker of protocol 2 can run. No release speaks that yet.
 fn newer(id: &str) -> Job {
-    let mut job = job(id);
-    job.inputs.insert("x".into(), InputValue::Value((&serde_json::json!(1)).into()));
-    job
-}
-
-/// A job that only a worker of protocol 3 can run.
-fn limited(id: &str) -> Job {
-    Job { capabilities: Some(Capabilities::default()), ..newer(id) }
+    Job { protocol: 2, ..job(id) }
 }
 
 /// Submits a job by hand, as one that may have been submitted before. Returns the outcome that comes for it.
-async fn again(servers: &Servers, mut job: Job) -> Outcome {
-    job.protocol = job.needs_protocol();
+async fn again(servers: &Servers, job: Job) -> Outcome {
     let (acme, me) = (tenant("acme"), ClientId::random());
     let replies = QueueSpec::replies(&acme, &me);
     servers.bus.declare_queue(&replies).await.unwrap();
@@ -76,33 +68,6 @@ async fn workers_get_only_jobs_whose_version_they_speak() {
         seen.insert(job.id().to_owned());
     }
     assert_eq!(seen.len(), 12);
-    scheduler.stop().await;
-}
-
-#[tokio::test]
-async fn a_job_with_capabilities_goes_to_no_worker_that_would_not_look_at_them() {
-    let servers = Servers::new();
-    let scheduler = servers.scheduler(options()).await;
-    let (first, second) = (servers.worker("first", 8).await, servers.worker_of("second", 8, 2).await);
-    let client = servers.client("acme").await;
-    let (mut at_first, mut at_second) = (first.take().await, second.take().await);
-    for n in 0..4 {
-        client.submit(limited(&format!("limited-{n}")), None).await.unwrap();
-        client.submit(in_session(limited(&format!("session-{n}")), &format!("s{n}")), None).await.unwrap();
-        client.submit(newer(&format!("newer-{n}")), None).await.unwrap();
-    }
-    for _ in 0..4 {
-        let job = soon(at_second.recv()).await.unwrap();
-        assert!(job.id().starts_with("newer"), "{}", job.id());
-    }
-    let third = servers.worker_of("third", 8, 3).await;
-    let mut at_third = third.take().await;
-    let mut seen = BTreeSet::new();
-    for _ in 0..8 {
-        seen.insert(soon(at_third.recv()).await.unwrap().id().to_owned());
-    }
-    assert_eq!(seen.len(), 8);
-    assert!(at_first.try_recv().is_err() && at_second.try_recv().is_err());
     scheduler.stop().await;
 }
 

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -125,3 +126,9 @@ def alive(pids: set[int]) -> set[int]:
         except OSError:
             continue
     return left
+
+
+def failure(stdout: str) -> str:
+    """The error that the first line has, an answer of the fake bridge: its type and its message."""
+    error = json.loads(stdout.splitlines()[0])["error"]
+    return f"{error['type']}: {error['message']}" if error["message"] else str(error["type"])

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use thermae_schemas::{ErrorCode, OLDEST, Outcome, PROTOCOL, SessionRequest};
+use thermae_schemas::{ErrorCode, Outcome, PROTOCOL, SessionRequest};
 
 use crate::artifacts::{InputFile, inputs};
 use crate::context::Context;
@@ -41,7 +41,7 @@ pub(crate) struct Prepared {
 pub(crate) async fn prepare(ctx: &Context, work: &Work, pool: &PoolOptions) -> Result<Prepared, Outcome> {
     let job = &work.job;
     if !thermae_schemas::reads(job.protocol) {
-        let message = format!("This worker speaks protocol {OLDEST} to {PROTOCOL}, not {}.", job.protocol);
+        let message = format!("This worker speaks protocol {PROTOCOL}, not {}.", job.protocol);
         return Err(Outcome::rejected(ErrorCode::UnsupportedProtocol, message));
     }
     if !pool.languages.contains(&job.language) {

@@ -13,7 +13,7 @@ const LONGEST_TYPE: usize = 128;
 /// Most bytes of an error's data. Larger data is left out.
 const LARGEST_DATA: usize = 1 << 20;
 
-/// The form of protocol 2.
+/// The form of an error with a type.
 #[derive(Deserialize)]
 struct Typed {
     #[serde(rename = "type", default)]
@@ -26,7 +26,7 @@ struct Typed {
 /// Reads an error, and cuts what is too long.
 ///
 /// # Errors
-/// It is neither a string nor an object of the form of protocol 2.
+/// It is neither a string nor an object with a `message`.
 pub(super) fn read(error: &RawValue) -> Result<ToolFailure, serde_json::Error> {
     let Typed { kind, mut message, data } = if error.get().starts_with('{') {
         serde_json::from_str(error.get())?

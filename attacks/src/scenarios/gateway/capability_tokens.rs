@@ -65,7 +65,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
 }
 
 fn job(code: &str, token: &str) -> String {
-    json!({ "id": unique("token"), "protocol": 3, "code": code, "tools": [{ "name": "pay" }], "token": token })
+    json!({ "id": unique("token"), "code": code, "tools": [{ "name": "pay" }], "token": token })
         .to_string()
 }
 

@@ -21,7 +21,7 @@ for amount in [900, 7]:
 ";
     let capabilities = json!([{ "pattern": "transfer", "approval": { "next": 3 } }]);
     let tools = json!([{ "name": "transfer" }]);
-    json!({ "id": id, "protocol": 3, "code": code, "tools": tools, "capabilities": capabilities })
+    json!({ "id": id, "code": code, "tools": tools, "capabilities": capabilities })
 }
 
 /// The path of a decision about the first call that waits for approval.

@@ -20,13 +20,10 @@ from thermae._retry import pause
 from thermae._run_info import PendingCall, RunInfo, approvals_of, calls_of, read_info
 from thermae._tools import Tool
 from thermae._watch import EVERYTHING
-from thermae.errors import Cancelled, ConnectionLost, RunDetached, UnknownCall, UnknownRun, UnsupportedProtocol
+from thermae.errors import Cancelled, ConnectionLost, RunDetached, UnknownCall, UnknownRun
 
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
-
-PROTOCOL = 3
-"""The version of jobs that has such runs."""
 
 
 class AsyncRun:
@@ -83,9 +80,8 @@ class AsyncRun:
         failures = 0
         while True:
             try:
-                protocol = (await sandbox.connection()).protocol
                 payload = job.to_wire(
-                    tools, allowed, token, EVERYTHING, protocol, if_client_gone="wait", sync_tools=sandbox.sync_tools
+                    tools, allowed, token, EVERYTHING, if_client_gone="wait", sync_tools=sandbox.sync_tools
                 )
                 run = cls(sandbox, job.id, tools)
                 await run._begin("run", {"detached": True}, payload)
@@ -100,8 +96,6 @@ class AsyncRun:
     async def _begin(self, kind: str, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Submits the job, or takes the run over, and returns when the fleet has it."""
         connection = await self._sandbox.connection()
-        if connection.protocol < PROTOCOL:
-            raise UnsupportedProtocol(f"such runs need a fleet that reads protocol {PROTOCOL}", request_id=self.id)
         fields = {"window": WINDOW, **fields}
         request = await connection.begin(kind, fields, payload, job=self.id, on_arrival=self._arrived)
         self._request = request

@@ -192,7 +192,6 @@ class AsyncSandbox:
             options: See `StreamOptions` and `JobOptions`.
 
         Raises:
-            UnsupportedProtocol: The fleet is too old for such runs.
             ThermaeError: The job could not be submitted.
         """
         retries = options.pop("max_retries", MAX_RETRIES)

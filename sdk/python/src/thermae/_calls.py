@@ -79,7 +79,7 @@ class ToolCalls:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             _log.warning("tool call failed tool=%s job=%s call=%s", call.tool, call.job_id, call.call, exc_info=True)
-            answer = json.dumps({"error": _failure(error) if call.protocol >= 2 else _text(error)}).encode()
+            answer = json.dumps({"error": _failure(error)}).encode()
             text = _text(error)
         if clock.expired():
             # The worker ends a late call by its own clock, with an error that is the same for every tool. An answer

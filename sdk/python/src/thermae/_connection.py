@@ -13,7 +13,7 @@ from thermae._frames import Frame
 from thermae._request import Request, error_of
 from thermae._transport import Transport
 from thermae._version import VERSION
-from thermae.errors import ConnectionLost, JobTooLarge, SandboxClosed
+from thermae.errors import ConnectionLost, JobTooLarge, SandboxClosed, UnsupportedProtocol
 
 _log = logging.getLogger("thermae")
 
@@ -23,8 +23,8 @@ OPEN_WITHIN = 60.0
 VERSIONS = [1]
 """Versions of the frames that this package speaks."""
 
-PROTOCOLS = [1, 2, 3]
-"""Versions of jobs that this package writes."""
+PROTOCOL = 1
+"""Version of jobs that this package writes."""
 
 
 class Connection:
@@ -33,13 +33,11 @@ class Connection:
     Attributes:
         transport: What carries the frames.
         facts: What the bridge said about the fleet.
-        protocol: The newest version of jobs that both ends know.
     """
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.facts: dict[str, Any] = {}
-        self.protocol = 1
         self._ids = itertools.count(1)
         self._requests: dict[int, Request] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -213,8 +211,9 @@ class Connection:
                 request.take(frame)
             elif kind == "error" and number is None:
                 self._lose(error_of(frame.header))
-            elif kind == "hello":
-                self.protocol = max(set(frame.header.get("protocols", ())) & set(PROTOCOLS), default=1)
+            elif kind == "hello" and PROTOCOL not in (read := frame.header.get("protocols", ())):
+                versions = ", ".join(map(str, read)) or "none"
+                self._lose(UnsupportedProtocol(f"this package writes protocol {PROTOCOL}; the fleet reads {versions}"))
         except Exception as error:
             self._lose(error)
 

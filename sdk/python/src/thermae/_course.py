@@ -117,7 +117,7 @@ class Course:
         connection, session = self._sandbox.connection_here(), self.job.options.get("session")
         if connection is None or (session and session not in self._sandbox.begun):
             return None
-        payload = self._wire(connection.protocol)
+        payload = self._wire()
         allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else time.monotonic() + allowed
         self._sandbox.under_way[self.job.id] = self
@@ -160,14 +160,14 @@ class Course:
         if self._request is not None:
             self._request.leave()
 
-    def _wire(self, protocol: int) -> bytes:
+    def _wire(self) -> bytes:
         allowed, kinds = (self._capabilities, self._token), sorted(self._kinds)
-        return self.job.to_wire(self._tools, *allowed, kinds, protocol, sync_tools=self._sandbox.sync_tools)
+        return self.job.to_wire(self._tools, *allowed, kinds, sync_tools=self._sandbox.sync_tools)
 
     async def _submit(self) -> tuple[Request, float | None]:
         """Sends the job. Gives also when it must have ended, by the event loop's clock."""
         connection = await self._sandbox.connection()
-        payload = self._wire(connection.protocol)
+        payload = self._wire()
         allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed
         self._request = await connection.begin(

@@ -67,7 +67,6 @@ class ToolCall:
         tool: Name of the tool.
         arguments: The arguments as JSON values, before they are coerced to the tool's hints.
         within: Seconds that the code waits for the answer.
-        protocol: Version of the job, which says how an error can be told.
     """
 
     job_id: str
@@ -75,7 +74,6 @@ class ToolCall:
     tool: str
     arguments: dict[str, Any]
     within: float
-    protocol: int = 1
     reply_to: str = field(default="", repr=False)
 
 
@@ -206,8 +204,7 @@ def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Desc
         case "display":
             return Display(job, raw["data"])
         case "tool_call":
-            within, protocol = raw["within_ms"] / 1000, raw.get("protocol", 1)
-            return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], within, protocol, raw["reply_to"])
+            return ToolCall(job, raw["call"], raw["tool"], raw["arguments"], raw["within_ms"] / 1000, raw["reply_to"])
         case "audit":
             return _audit(job, raw)
         case "approval":

@@ -11,7 +11,6 @@ from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
 from thermae._request import json_payload
 from thermae._tools import AnyTool, Tool, tools_by_name
 from thermae._units import to_bytes, to_ms
-from thermae.errors import UnsupportedProtocol
 
 START_WITHIN = 60.0
 """Seconds that a job with a timeout can wait for its start, unless it says otherwise."""
@@ -227,7 +226,6 @@ class Job:
         capabilities: Sequence[Capability] | None,
         token: str | None,
         stream: Sequence[str],
-        protocol: int,
         *,
         if_client_gone: str = "fail",
         sync_tools: bool = False,
@@ -239,12 +237,10 @@ class Job:
             capabilities: The job's capabilities; `None` if its tools have no other rules.
             token: The job's token, if it has one.
             stream: The kinds of events that somebody wants while the job runs.
-            protocol: The newest version of jobs that the fleet reads.
             if_client_gone: What the option of this name is, if the job does not have it.
             sync_tools: Likewise.
 
         Raises:
-            UnsupportedProtocol: The job has inputs, capabilities, a token or waits, and the fleet knows none.
             TypeError: An option has a value of a wrong type.
             ValueError: An option has a value that can't be used.
             OSError: A file of this machine can't be read.
@@ -264,24 +260,12 @@ class Job:
         if start_within is None and (self.must_start or timeout is not None):
             start_within = START_WITHIN
         inputs = inputs_to_wire(options.get("inputs") or {})
-        if inputs and protocol < 2:
-            raise UnsupportedProtocol("inputs need a fleet that reads protocol 2", request_id=self.id)
         # A job without tools needs no capabilities: nothing can be called.
         allowed = capabilities_to_wire(capabilities) if tools else None
-        if allowed is not None and protocol < 3:
-            raise UnsupportedProtocol("capabilities need a fleet that reads protocol 3", request_id=self.id)
-        if token is not None and protocol < 3:
-            raise UnsupportedProtocol("tokens need a fleet that reads protocol 3", request_id=self.id)
         gone = options.get("if_client_gone", if_client_gone)
         if gone not in ("fail", "wait"):
             raise ValueError(f"if_client_gone is either 'fail' or 'wait', not {gone!r}")
-        waits = limits["pause_ms"] is not None or gone == "wait"
-        if waits and protocol < 3:
-            raise UnsupportedProtocol("runs that wait need a fleet that reads protocol 3", request_id=self.id)
-        bound = allowed is not None or token is not None
-        newer = 3 if bound or waits else 2 if protocol >= 2 and (inputs or tools) else None
         wire = {
-            "protocol": newer,
             "id": self.id,
             "code": self.code if not options.get("argv") else None,
             "argv": _words(options.get("argv")),
@@ -290,7 +274,7 @@ class Job:
             "class": options.get("priority"),
             "session": self._session(),
             "limits": _present(limits),
-            "tools": [tool.to_wire(protocol) for tool in tools.values()],
+            "tools": [tool.to_wire() for tool in tools.values()],
             "sync_tools": options.get("sync_tools", sync_tools) or None,
             "stream": list(stream),
             "if_client_gone": "wait" if gone == "wait" else None,

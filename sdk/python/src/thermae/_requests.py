@@ -138,7 +138,7 @@ async def begin(
         content: Its input.
         more_input: Whether the caller sends more input.
     """
-    body = {"protocol": 2, "id": uuid.uuid4().hex, "session": session.name, **work}
+    body = {"id": uuid.uuid4().hex, "session": session.name, **work}
     if timeout is not None:
         body["timeout_ms"] = to_ms(timeout)
     data = None if content is None else whole(content)

@@ -104,12 +104,8 @@ def read_info(payload: bytes, stdout_from: int, stderr_from: int) -> RunInfo:
 
 def calls_of(raw: dict[str, Any]) -> list[ToolCall]:
     """The calls in an event `run` as events of their own. Calls whose arguments are missing are not among them."""
-    # A fleet that has such runs can read errors with types.
-    protocol = max(raw.get("protocol", 1), 2)
     return [
-        ToolCall(
-            raw["run"], one["call"], one["tool"], one["arguments"], one["left_ms"] / 1000, protocol, one["reply_to"]
-        )
+        ToolCall(raw["run"], one["call"], one["tool"], one["arguments"], one["left_ms"] / 1000, one["reply_to"])
         for one in raw.get("calls", ())
         if one.get("arguments") is not None
     ]

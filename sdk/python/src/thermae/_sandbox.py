@@ -168,7 +168,6 @@ class Sandbox:
             options: See `StreamOptions` and `JobOptions`.
 
         Raises:
-            UnsupportedProtocol: The fleet is too old for such runs.
             ThermaeError: The job could not be submitted.
         """
         return Run(self._runner.run(self._async.submit(code, **options)), self._runner)

@@ -143,8 +143,8 @@ class Tool(Generic[P, R]):
         """The same for programs with `sync_tools`, which do not await it."""
         return self.documentation.removeprefix("async ")
 
-    def to_wire(self, protocol: int = 2) -> dict[str, Any]:
-        """The tool as a job of this version of the protocol declares it."""
+    def to_wire(self) -> dict[str, Any]:
+        """The tool as a job declares it."""
         wire: dict[str, Any] = {"name": self.name, "description": self.description, "input_schema": self.input_schema}
         if self.schema.parameters is not None:
             wire["parameters"] = self.schema.parameters
@@ -152,9 +152,9 @@ class Tool(Generic[P, R]):
             wire["max_calls"] = self.max_calls
         if self.raw:
             wire["raw"] = True
-        if protocol >= 2 and self.output_schema:
+        if self.output_schema:
             wire["output_schema"] = self.output_schema
-        if protocol >= 2 and self.timeout is not None:
+        if self.timeout is not None:
             wire["timeout_ms"] = to_ms(self.timeout)
         return wire
 

@@ -103,7 +103,7 @@ class Run:
         within = min([*own, self.job.get("limits", {}).get("tool_ms", 20000)])
         call = {"call": number, "tool": tool, "arguments": json.loads(arguments), "reply_to": "acme.w"}
         self.pending[number] = {**call, "within_ms": within, "waited_ms": 0, "left_ms": within}
-        await self.event("tool_call", **call, protocol=self.job.get("protocol", 1), within_ms=within)
+        await self.event("tool_call", **call, within_ms=within)
         done, _ = await asyncio.wait({answer}, timeout=within / 1000)
         return answer.result() if done else {"error": {"type": "TimeoutError", "message": f"{tool} took too long"}}
 

@@ -12,11 +12,6 @@ from thermae import Approval, AsyncSandbox, Capability, Sandbox, Verdict, errors
 from thermae._approvals import verdict_to_wire
 
 
-@pytest.fixture(autouse=True)
-def protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2, 3]")
-
-
 def lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 

@@ -32,7 +32,6 @@ def test_what_is_said_about_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
         sent = json.loads(session.exec(["env"], cwd="a", env={"A": "1"}, timeout=2, input="é").text)
         assert len(sent.pop("id")) == 32
         assert sent == {
-            "protocol": 2,
             "session": "mine",
             "exec": {"argv": ["env"], "cwd": "a", "env": {"A": "1"}},
             "timeout_ms": 2000,

@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 import pytest
 from over_http import of_the_embedded_fleet
 
-from thermae import Capability, InputFile, Job, Sandbox, errors, tool
+from thermae import Capability, InputFile, Job, Sandbox, tool
 from thermae._jobs import JobOptions, RunOptions, StreamOptions
 from thermae._options import opening, redacted
 from thermae._results import read_result
@@ -27,12 +27,11 @@ async def nothing(ref: str, url: str | None) -> AsyncIterator[bytes]:
 def wire(
     job: Job,
     stream: tuple[str, ...] = (),
-    protocol: int = 3,
     default: list[Capability] | None = None,
     token: str | None = None,
 ) -> dict[str, Any]:
     tools = job.tools({})
-    payload = job.to_wire(tools, job.capabilities(default), job.token(token, tools), stream, protocol)
+    payload = job.to_wire(tools, job.capabilities(default), job.token(token, tools), stream)
     made: dict[str, Any] = json.loads(payload)
     return made
 
@@ -100,7 +99,6 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
     )
     made = wire(job, ("output",))
     assert made == {
-        "protocol": 3,
         "id": "j",
         "code": "x",
         "language": "python",
@@ -150,18 +148,12 @@ def test_every_option_reaches_the_wire(tmp_path: Path) -> None:
     given = set(get_type_hints(JobOptions)) - {"argv"}
     assert given == set(job.options), "an option is not tested"
     schema = json.loads((ROOT / "schemas/json/job.json").read_text())
-    assert set(schema["properties"]) <= set(made) | {"argv"}, "the schema has other fields"
+    assert set(schema["properties"]) <= set(made) | {"argv", "protocol"}, "the schema has other fields"
 
 
-def test_an_older_fleet_gets_an_older_job() -> None:
-    job = Job("x", tools=[tool(to_ms, timeout=3)])
-    assert wire(job)["protocol"] == 2
-    assert wire(job)["tools"][0]["timeout_ms"] == 3000
-    assert wire(job)["tools"][0]["output_schema"] == {"type": "integer"}
-    assert "protocol" not in wire(job, protocol=1)
-    assert wire(job, protocol=1)["tools"][0].keys() == {"name", "description", "input_schema", "parameters"}
-    with pytest.raises(errors.UnsupportedProtocol):
-        wire(Job("x", inputs={"a": 1}), protocol=1)
+def test_a_tools_result_and_time_reach_the_wire() -> None:
+    (made,) = wire(Job("x", tools=[tool(to_ms, timeout=3)]))["tools"]
+    assert (made["timeout_ms"], made["output_schema"]) == (3000, {"type": "integer"})
 
 
 def test_capabilities_are_the_jobs_own_or_the_sandboxes() -> None:
@@ -179,18 +171,9 @@ def test_capabilities_are_the_jobs_own_or_the_sandboxes() -> None:
 def test_no_capabilities_at_all_are_not_the_same_as_an_empty_list() -> None:
     tools = [tool(to_ms)]
     empty = wire(Job("x", tools=tools, capabilities=[]))
-    assert (empty["capabilities"], empty["protocol"]) == ([], 3)
+    assert empty["capabilities"] == []
     assert wire(Job("x", tools=tools), default=[])["capabilities"] == []
     assert wire(Job("x", tools=tools, capabilities=[]), default=[{"pattern": "**"}])["capabilities"] == []
-
-
-def test_an_older_fleet_gets_no_job_with_capabilities() -> None:
-    job = Job("x", tools=[tool(to_ms)], capabilities=[])
-    for protocol in (1, 2):
-        with pytest.raises(errors.UnsupportedProtocol):
-            wire(job, protocol=protocol)
-        with pytest.raises(errors.UnsupportedProtocol):
-            wire(Job("x", tools=[tool(to_ms)]), protocol=protocol, default=[])
 
 
 @pytest.mark.parametrize("bad", ["**", {"pattern": "**"}, 5])
@@ -207,18 +190,13 @@ def test_a_token_is_the_jobs_own_or_the_sandboxes() -> None:
     assert wire(Job("x", tools=tools, token="t"), token="s")["token"] == "t"
     assert "token" not in wire(Job("x"), token="s"), "nothing can be called"
     assert "token" not in wire(Job(argv=["ls"]), token="s")
-    with pytest.raises(errors.UnsupportedProtocol):
-        wire(Job("x", tools=tools), token="s", protocol=2)
 
 
 def test_a_token_is_a_text() -> None:
     made = wire(Job("x", token="t"))
-    assert (made["token"], made["protocol"]) == ("t", 3)
+    assert made["token"] == "t"
     assert "token" not in wire(Job("x"))
     assert wire(Job("x", token=""))["token"] == "", "an empty text is no way to leave it out"
-    for protocol in (1, 2):
-        with pytest.raises(errors.UnsupportedProtocol):
-            wire(Job("x", token="t"), protocol=protocol)
     bad: Any = b"t"
     with pytest.raises(TypeError, match="token must be a str"):
         wire(Job("x", token=bad))

@@ -313,6 +313,12 @@ def test_a_fleet_that_cant_be_opened_says_why(monkeypatch: pytest.MonkeyPatch) -
     assert "secret" not in str(denied.value)
 
 
+def test_a_fleet_that_reads_other_jobs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PROTOCOLS", "[2, 3]")
+    with pytest.raises(errors.UnsupportedProtocol, match="writes protocol 1; the fleet reads 2, 3"), Sandbox():
+        pass
+
+
 def test_a_bridge_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_VERSION", "7")
     with pytest.raises(ThermaeError, match="unsupported_version: versions 7"), Sandbox():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from bridge_log import Log
-from helpers import on_a_loop
+from helpers import failure, on_a_loop
 
 from thermae import AsyncSandbox, Sandbox, errors, tool
 
@@ -84,7 +84,7 @@ def test_tools_can_run_programs_themselves_but_not_on_the_loop_that_would_wait()
 
     with Sandbox(tools=[nested, blocked]) as box:
         assert answer(box.run("call nested {}").stdout) == {"ok": "inner\n"}
-        assert answer(box.run("call blocked {}").stdout)["error"].startswith("BlockedLoopError: blocked_loop")
+        assert failure(box.run("call blocked {}").stdout).startswith("BlockedLoopError: blocked_loop")
 
 
 def test_tools_see_the_context_of_the_run_and_change_only_a_copy() -> None:
@@ -109,7 +109,7 @@ def test_tools_see_the_context_of_the_run_and_change_only_a_copy() -> None:
     assert USER.get() == "b"
 
 
-def test_an_error_crosses_as_text_and_its_traceback_stays_here(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_crosses_and_its_traceback_stays_here(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -134,8 +134,7 @@ def test_an_error_crosses_as_text_and_its_traceback_stays_here(caplog: pytest.Lo
     with caplog.at_level(logging.WARNING, "thermae.tools"), Sandbox(tools=[fails, fails_later, cancels]) as box:
 
         def error(how: str) -> str:
-            text: str = answer(box.run(f'call fails {{"how": "{how}"}}').stdout)["error"]
-            return text
+            return failure(box.run(f'call fails {{"how": "{how}"}}').stdout)
 
         assert error("key") == "KeyError: 'x'"
         assert error("odd") == "Odd: (the error has no text)"
@@ -144,12 +143,10 @@ def test_an_error_crosses_as_text_and_its_traceback_stays_here(caplog: pytest.Lo
         assert error("surrogate") == "ValueError: ?"
         assert error("empty") == "ValueError"
         assert len(error("large")) == 1_000_012
-        assert (
-            answer(box.run("call fails {}").stdout)["error"]
-            == "ArgumentsError: how: Missing required keyword only argument"
-        )
-        assert answer(box.run("call fails_later {}").stdout)["error"] == "LookupError: later"
-        assert answer(box.run("call cancels {}").stdout)["error"] == "CancelledError"
+        missing = "ArgumentsError: how: Missing required keyword only argument"
+        assert failure(box.run("call fails {}").stdout) == missing
+        assert failure(box.run("call fails_later {}").stdout) == "LookupError: later"
+        assert failure(box.run("call cancels {}").stdout) == "CancelledError"
     assert "test_tool_calls.py" in caplog.text
     assert "tool=fails job=" in caplog.text
 
@@ -162,15 +159,12 @@ def test_a_result_that_json_cant_express_or_that_is_too_large_is_an_error() -> N
         return "x" * (17 << 20)
 
     with Sandbox(tools=[strange, large]) as box:
-        assert "can't be written as JSON" in answer(box.run("call strange {}").stdout)["error"]
-        assert "more than 16777216" in answer(box.run("call large {}").stdout)["error"]
+        assert "can't be written as JSON" in failure(box.run("call strange {}").stdout)
+        assert "more than 16777216" in failure(box.run("call large {}").stdout)
 
 
 @pytest.mark.parametrize("ending", ["none", "value", "error"])
-def test_a_call_that_takes_too_long_is_cancelled_and_gets_no_answer_from_here(
-    monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
-    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2, 3]")
+def test_a_call_that_takes_too_long_is_cancelled_and_gets_no_answer_from_here(ending: str) -> None:
     ended = threading.Event()
 
     async def slow() -> int:
@@ -194,9 +188,7 @@ def test_a_call_that_takes_too_long_is_cancelled_and_gets_no_answer_from_here(
         assert ended.wait(60)
 
 
-def test_a_time_out_of_the_function_s_own_is_an_error_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2, 3]")
-
+def test_a_time_out_of_the_function_s_own_is_an_error_as_any_other() -> None:
     async def slow() -> None:
         async with asyncio.timeout(0):
             await asyncio.sleep(60)
@@ -250,9 +242,7 @@ def test_tools_do_not_wait_for_a_slow_reader_of_the_stream(bridge: Log) -> None:
         list(stream)
 
 
-def test_a_newer_fleet_gets_errors_with_their_type_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2, 3]")
-
+def test_errors_arrive_with_their_type_and_data() -> None:
     class Denied(Exception):
         def __init__(self, data: object) -> None:
             super().__init__("not you")
@@ -272,10 +262,8 @@ def test_a_newer_fleet_gets_errors_with_their_type_and_data(monkeypatch: pytest.
             "message": "not you",
         }
         job = json.loads(box.run("job", inputs={"a": None}).stdout)
-        assert (job["protocol"], job["inputs"]) == (2, {"a": {"value": None}})
-        assert "protocol" not in json.loads(box.run("job", tools=[]).stdout)
-        limited = json.loads(box.run("job", capabilities=[]).stdout)
-        assert (limited["protocol"], limited["capabilities"]) == (3, [])
+        assert job["inputs"] == {"a": {"value": None}}
+        assert json.loads(box.run("job", capabilities=[]).stdout)["capabilities"] == []
     with Sandbox(tools=[denied], capabilities=[{"pattern": "denied"}]) as box, box.session() as session:
         assert json.loads(box.run("job").stdout)["capabilities"] == [{"pattern": "denied"}]
         assert json.loads(session.run("job").stdout)["capabilities"] == [{"pattern": "denied"}]

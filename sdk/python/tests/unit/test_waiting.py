@@ -23,12 +23,6 @@ from thermae import (
     tool,
 )
 
-
-@pytest.fixture(autouse=True)
-def protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2, 3]")
-
-
 approve = declare_tool("approve", description="Asks a person.", input_schema={"type": "object"})
 
 
@@ -57,7 +51,7 @@ def test_a_run_waits_for_answers_by_hand_and_tools_answer_by_themselves(bridge: 
         assert [json.loads(line) for line in result.stdout.splitlines()[:2]] == [{"ok": 42}, answers]
         assert (run.result(), run.info().state) == (result, "ended")
     (sent,) = bridge.frames("run")
-    assert (sent["detached"], sent["body"]["if_client_gone"], sent["body"]["protocol"]) == (True, "wait", 3)
+    assert (sent["detached"], sent["body"]["if_client_gone"]) == (True, "wait")
     assert sent["body"]["token"] == "t"
     assert sent["body"]["stream"] == ["lifecycle", "output", "display"]
     assert [one["call"] for one in bridge.frames("answer")] == [first.call, second.call]
@@ -203,14 +197,6 @@ def test_unknown_and_refused_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             box.submit(Job("x"), timeout=3)
         with pytest.raises(ValueError, match="if_client_gone"):
             box.submit("x", if_client_gone="never")  # type: ignore[arg-type]
-    monkeypatch.setenv("FAKE_PROTOCOLS", "[1, 2]")
-    with Sandbox() as box:
-        with pytest.raises(errors.UnsupportedProtocol):
-            box.submit("print 1", if_client_gone="fail")
-        with pytest.raises(errors.UnsupportedProtocol):
-            box.attach("nothing")
-        with pytest.raises(errors.UnsupportedProtocol):
-            box.run("print 1", pause=3)
 
 
 def test_output_is_read_from_a_cursor() -> None:
@@ -341,9 +327,8 @@ def test_a_plain_run_leaves_calls_of_declared_tools_to_others() -> None:
 
 def test_how_a_job_waits_reaches_the_fleet() -> None:
     job = Job("x", pause=1.5, if_client_gone="wait")
-    sent = json.loads(job.to_wire({}, None, None, (), 3))
-    assert (sent["protocol"], sent["limits"], sent["if_client_gone"]) == (3, {"pause_ms": 1500}, "wait")
-    plain = json.loads(Job("x", if_client_gone="fail").to_wire({}, None, None, (), 3, if_client_gone="wait"))
+    sent = json.loads(job.to_wire({}, None, None, ()))
+    assert (sent["limits"], sent["if_client_gone"]) == ({"pause_ms": 1500}, "wait")
+    plain = json.loads(Job("x", if_client_gone="fail").to_wire({}, None, None, (), if_client_gone="wait"))
     assert "if_client_gone" not in plain
     assert "sync_tools" not in plain
-    assert "protocol" not in plain

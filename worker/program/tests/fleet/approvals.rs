@@ -21,7 +21,7 @@ const CALLS: &str = "thermae_worker_tool_calls_total";
 fn asks(code: &str, approval: &str) -> Job {
     let set = format!(r#"[{{"pattern": "transfer", "max_calls": 10, "approval": {approval}}}, {{"pattern": "look"}}]"#);
     let tools = ["transfer", "look"].map(ToolSpec::new).to_vec();
-    Job { protocol: 3, tools, capabilities: Some(Capabilities::from_json(&set).unwrap()), ..python(code) }
+    Job { tools, capabilities: Some(Capabilities::from_json(&set).unwrap()), ..python(code) }
 }
 
 /// Makes a call, and prints its result or its error.

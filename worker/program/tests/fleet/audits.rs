@@ -19,7 +19,7 @@ fn job() -> Job {
     let set = r#"[{"pattern": "transfer", "constraints": [{"path": "amount", "op": "<", "value": 1000}]}]"#;
     let schema = json!({ "properties": { "amount": { "type": "integer" }, "pin": {} } });
     let tool = ToolSpec { input_schema: Some((&schema).into()), ..ToolSpec::new("transfer") };
-    Job { protocol: 3, tools: vec![tool], capabilities: Some(Capabilities::from_json(set).unwrap()), ..python(CODE) }
+    Job { tools: vec![tool], capabilities: Some(Capabilities::from_json(set).unwrap()), ..python(CODE) }
 }
 
 /// All events of the job in their order, in short; and what the audit log told. The first call is answered.

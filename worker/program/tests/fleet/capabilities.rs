@@ -8,7 +8,7 @@ use crate::harness::{Fleet, options, pool_name, python, session_job};
 /// The job with these tools, under this set.
 fn limited(job: Job, tools: &[&str], set: &str) -> Job {
     let tools = tools.iter().copied().map(ToolSpec::new).collect();
-    Job { protocol: 3, tools, capabilities: Some(Capabilities::from_json(set).unwrap()), ..job }
+    Job { tools, capabilities: Some(Capabilities::from_json(set).unwrap()), ..job }
 }
 
 const SMALL: &str = r#"[{"pattern": "transfer", "constraints": [{"path": "amount", "op": "<", "value": 1000}],

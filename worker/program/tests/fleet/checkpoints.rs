@@ -130,12 +130,10 @@ async fn a_session_is_stored_once_and_goes_back_as_often_as_it_likes() {
     let store = tempfile::tempdir().unwrap();
     let (mut fleet, worker) = another(store.path()).await;
     let once = |code: &str, reset: bool| {
-        let mut job = job("s", code, |s| {
+        job("s", code, |s| {
             s.checkpoint = Some(CheckpointWhen::Once);
             (s.reset, s.restore) = (reset, reset.then(|| s.id.clone()));
-        });
-        job.protocol = job.needs_protocol();
-        job
+        })
     };
     let write = |text: &str| format!("open('/session/f', 'w').write('{text}')");
     let checkpointed = |outcome: &Outcome| outcome.session.as_ref().unwrap().checkpointed;

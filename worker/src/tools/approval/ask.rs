@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use thermae_backplane::bus::{self, Message};
 use thermae_schemas::{
-    Body, Choice, Decided, Decision, ErrorCode, ErrorInfo, Event, EventBody, IfClientGone, Verdict, names,
+    Body, Choice, Decided, ErrorCode, ErrorInfo, Event, EventBody, IfClientGone, Verdict, names,
 };
 
 use super::table::{Ruling, Waiting};
@@ -199,7 +199,7 @@ impl Approvals {
     async fn tell(&self, ask: &Ask<'_>, body: EventBody) {
         let Some(to) = ask.entry.address() else { return };
         let (job, attempt) = (ask.work.key.job.clone(), ask.work.attempt);
-        let event = Event { protocol: Decision::PROTOCOL, ..Event::new(job, attempt, body) };
+        let event = Event::new(job, attempt, body);
         let Ok(body) = event.to_json() else { return };
         let message = Message { mandatory: false, ..reply(ask.work, to, body.into(), false) };
         if tokio::time::timeout(TELL_WITHIN, self.bus.publish(message)).await.is_err() {

@@ -3,7 +3,7 @@
 use thermae_backplane::bus::Message;
 use thermae_backplane::record::Address;
 use thermae_schemas::{
-    Body, Decided, Decision, ErrorCode, ErrorInfo, Event, EventBody, JobId, TenantName, names, reads,
+    Body, Decided, Decision, ErrorCode, ErrorInfo, Event, EventBody, JobId, PROTOCOL, TenantName, names, reads,
 };
 
 use super::Approvals;
@@ -50,8 +50,8 @@ fn read(body: &[u8]) -> Result<Decision, (ErrorCode, String)> {
     }
     let bad = |why: String| (ErrorCode::SchemaViolation, why);
     let decision = Decision::parse(body).map_err(|error| bad(format!("the decision can't be read: {error}")))?;
-    if !reads(decision.protocol) || decision.protocol < Decision::PROTOCOL {
-        let why = format!("decisions are of protocol {}, and not {}", Decision::PROTOCOL, decision.protocol);
+    if !reads(decision.protocol) {
+        let why = format!("protocol {} is not supported; this worker speaks {PROTOCOL}", decision.protocol);
         return Err((ErrorCode::UnsupportedProtocol, why));
     }
     decision.check().map_err(bad)?;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_decision_that_can_t_be_read_is_refused() {
         let text = |more: &str, verdict: &str| {
-            format!(r#"{{"protocol": 3, "id": "d", "run": "j", "call": "c", "verdict": {verdict}{more}}}"#)
+            format!(r#"{{"protocol": 1, "id": "d", "run": "j", "call": "c", "verdict": {verdict}{more}}}"#)
         };
         assert!(read(text("", r#"{"decision": "approve"}"#).as_bytes()).is_ok());
         for bad in [
@@ -77,7 +77,7 @@ mod tests {
         ] {
             assert_eq!(read(bad.as_bytes()).unwrap_err().0, ErrorCode::SchemaViolation, "{bad}");
         }
-        let old = text("", r#"{"decision": "approve"}"#).replace('3', "2");
+        let old = text("", r#"{"decision": "approve"}"#).replace('1', "2");
         assert_eq!(read(old.as_bytes()).unwrap_err().0, ErrorCode::UnsupportedProtocol);
     }
 }

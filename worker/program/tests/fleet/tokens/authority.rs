@@ -101,7 +101,7 @@ pub fn narrowed(token: &str, set: &str) -> String {
 /// A job that uses a token.
 pub fn job(token: &str, code: &str) -> Job {
     let tools = ["pay", "begin"].map(ToolSpec::new).into();
-    Job { protocol: 3, tools, token: Some(TokenText::new(token)), ..python(code) }
+    Job { tools, token: Some(TokenText::new(token)), ..python(code) }
 }
 
 /// Code that makes one call, and prints the answer or the error.

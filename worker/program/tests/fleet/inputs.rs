@@ -1,31 +1,24 @@
-//! What jobs of protocol 2 have in addition: inputs, errors of tools with a type, and tools with a time-out.
+//! Inputs, errors of tools with a type, and tools with a time-out.
 
 use serde_json::json;
 use thermae_schemas::{
-    ArtifactRequest, ErrorCode, InputValue, Job, JsonText, Status, ToolFailure, ToolReply, ToolSpec, names,
+    ArtifactRequest, ErrorCode, InputValue, Job, JsonText, Status, ToolFailure, ToolReply, ToolSpec,
 };
 
-use crate::harness::{Fleet, options, pool_name, python, session_job};
+use crate::harness::{Fleet, options, python, session_job};
 
 fn value(text: &str) -> InputValue {
     InputValue::Value(JsonText::new(text.to_owned()).unwrap())
 }
 
-/// The job in protocol 2.
-fn newer(job: Job) -> Job {
-    Job { protocol: 2, ..job }
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_protocol_2_comes_through_its_own_queue_and_finds_its_inputs() {
+async fn a_job_finds_its_inputs_as_they_were_written() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
-    let mut job = newer(python("print(list(rows), rows['b'], nothing, 'ä' in text)"));
+    let mut job = python("print(list(rows), rows['b'], nothing, 'ä' in text)");
     job.inputs.insert("rows".into(), value(r#"{"b": 123456789012345678901234567890, "a": [1.10]}"#));
     job.inputs.insert("nothing".into(), value("null"));
     job.inputs.insert("text".into(), value(r#""\u00e4\u0000""#));
-    assert_eq!(fleet.assign(&fleet.tenant.clone(), &job, None).await.key, names::pool_key(&pool_name(), 2));
-    let job = Job { id: thermae_schemas::JobId::random(), ..job };
     let outcome = fleet.run(&job).await;
     assert_eq!(outcome.stdout, "['b', 'a'] 123456789012345678901234567890 None True\n", "{outcome:?}");
     worker.end().await;
@@ -38,7 +31,7 @@ async fn an_input_may_be_what_an_earlier_job_has_left() {
     let code = "open('artifacts/good.json', 'w').write('[1, {\"b\": 2, \"a\": 3}]')\nopen('artifacts/bad.json', 'w').write('[NaN]')";
     let left = fleet.run(&Job { artifacts: ArtifactRequest::default(), ..python(code) }).await.artifact_map;
     let reads = |file: &str| {
-        let mut job = newer(python("print(x)"));
+        let mut job = python("print(x)");
         job.inputs.insert("x".into(), InputValue::Ref(left[&format!("/workspace/artifacts/{file}")].clone()));
         job
     };
@@ -47,7 +40,7 @@ async fn an_input_may_be_what_an_earlier_job_has_left() {
     let error = outcome.error.unwrap();
     assert_eq!((outcome.status, error.code), (Status::Rejected, ErrorCode::SchemaViolation), "{error:?}");
     assert!(error.message.starts_with("/inputs/x/ref"), "{error:?}");
-    let mut missing = newer(python("print(x)"));
+    let mut missing = python("print(x)");
     missing.inputs.insert("x".into(), InputValue::Ref("0".repeat(64)));
     assert_eq!(fleet.run(&missing).await.error.unwrap().code, ErrorCode::UnknownRef);
     worker.end().await;
@@ -57,7 +50,7 @@ async fn an_input_may_be_what_an_earlier_job_has_left() {
 async fn inputs_have_a_bound_together_and_stay_in_a_session() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
-    let mut large = newer(python("print(len(a))"));
+    let mut large = python("print(len(a))");
     large.inputs.insert("a".into(), value(&format!("\"{}\"", "x".repeat(15 << 20))));
     assert_eq!(fleet.run(&large).await.stdout, format!("{}\n", 15 << 20));
     let mut larger = Job { id: thermae_schemas::JobId::random(), ..large };
@@ -65,7 +58,7 @@ async fn inputs_have_a_bound_together_and_stay_in_a_session() {
     let outcome = fleet.run(&larger).await;
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::FilesTooLarge));
 
-    let mut first = newer(session_job("s", "n += 1\nprint(n)"));
+    let mut first = session_job("s", "n += 1\nprint(n)");
     first.inputs.insert("n".into(), value("1"));
     fleet.submit_to(&worker.id, &first).await;
     assert_eq!(fleet.outcome(&first).await.stdout, "2\n");
@@ -89,7 +82,7 @@ try:
 except ToolError as error:
     print(type(error).__name__, error, error.type, error.data)
 ";
-    let mut job = newer(python(code));
+    let mut job = python(code);
     job.tools = vec![ToolSpec::new("look")];
     fleet.submit(&job).await;
     let failure = |kind: &str| ToolFailure {
@@ -118,7 +111,7 @@ try:
 except TimeoutError as error:
     print(isinstance(error, ToolError), error)
 ";
-    let mut job = newer(python(code));
+    let mut job = python(code);
     job.tools = vec![ToolSpec { timeout_ms: Some(100), ..ToolSpec::new("look") }];
     let outcome = fleet.run(&job).await;
     assert_eq!(outcome.stdout, "True tool_timeout: \"look\" was not answered within 0.1 s\n", "{outcome:?}");
