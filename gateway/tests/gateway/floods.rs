@@ -379,12 +379,10 @@ async fn flooded_by(gateway: &Process, flood: &Flood) -> Result<Vec<TcpStream>> 
     // Connections without a request have a part of the budget.
     let most = if flood.op == "alive" { BUDGET / 4 } else { BUDGET };
     let all = (flood.bytes.len() * flood.count).min(most) / 4 * 3;
-
-    while flood.callers == SendNoMore {
+    loop {
         let says = gateway.says().await?;
-        if says.0 >= all || says.1 > refused {
-            break;
+        if flood.callers == ReadNothing || says.0 >= all || says.1 > refused {
+            return Ok(streams);
         }
     }
-    Ok(streams)
 }
