@@ -6,8 +6,7 @@ use serde::Deserialize;
 use thermae_backplane::bus::{self, Delivery, Message};
 use thermae_backplane::registry::{Gone, Holder};
 use thermae_schemas::{
-    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Request, RequestDone, RequestEnd, TenantName,
-    WorkerId, names,
+    Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Request, RequestDone, RequestEnd, TenantName, WorkerId, names,
 };
 
 use crate::answer::Address;

@@ -86,9 +86,7 @@ fn where_nobody_can_say_yes_calls_are_denied_at_once() {
 fn a_batch_asks_nobody() {
     let thermae = pays("{}");
     let code = serde_json::to_string(CODE).unwrap();
-    let job = format!(
-        r#"{{"id": "a", "code": {code}, "capabilities": [{{"pattern": "pay", "approval": {{}}}}]}}"#
-    );
+    let job = format!(r#"{{"id": "a", "code": {code}, "capabilities": [{{"pattern": "pay", "approval": {{}}}}]}}"#);
     thermae.file("jobs.jsonl", &job);
     let answer = thermae.call(&["batch", "jobs.jsonl", "--out", "results.jsonl", "--tool", "pay=cat"]);
     assert_eq!(answer.status, 0, "{answer:?}");

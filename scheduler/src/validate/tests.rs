@@ -196,9 +196,7 @@ fn inputs_have_names_that_the_code_can_use_and_no_tool_has() {
         (r#"{"x": {"value": 1, "ref": "a"}}"#, "/inputs/x: "),
         (r#"{"x": 1}"#, "/inputs/x: "),
     ] {
-        let body = format!(
-            r#"{{"id": "a", "code": "", "tools": [{{"name": "get-sales"}}], "inputs": {inputs}}}"#
-        );
+        let body = format!(r#"{{"id": "a", "code": "", "tools": [{{"name": "get-sales"}}], "inputs": {inputs}}}"#);
         let (code, message) = says(&body);
         assert!(matches!(code, ErrorCode::SchemaViolation | ErrorCode::UnknownField), "{message}");
         assert!(message.starts_with(place), "{message}");

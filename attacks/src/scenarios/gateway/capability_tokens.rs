@@ -65,8 +65,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
 }
 
 fn job(code: &str, token: &str) -> String {
-    json!({ "id": unique("token"), "code": code, "tools": [{ "name": "pay" }], "token": token })
-        .to_string()
+    json!({ "id": unique("token"), "code": code, "tools": [{ "name": "pay" }], "token": token }).to_string()
 }
 
 /// Runs a job that makes one call. Returns whether the call came, and answers it.

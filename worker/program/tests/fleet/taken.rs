@@ -185,8 +185,7 @@ async fn a_call_that_reaches_nobody_waits_for_whoever_takes_the_run_over() {
     let fleet = Fleet::new().await;
     let worker = fleet.worker(options()).await;
     let mut second = Other::new(&fleet).await;
-    let job =
-        Job { if_client_gone: IfClientGone::Wait, ..asks("print(await look(n=1))\nprint(await look())") };
+    let job = Job { if_client_gone: IfClientGone::Wait, ..asks("print(await look(n=1))\nprint(await look())") };
     let mut message = fleet.assign(&fleet.tenant.clone(), &job, None).await;
     (message.key, message.reply_to) = (names::pool_key(&job.pool, job.protocol), Some("acme.gone".into()));
     fleet.bus.publish(message).await.unwrap().wait().await.unwrap();

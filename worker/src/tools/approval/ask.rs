@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thermae_backplane::bus::{self, Message};
-use thermae_schemas::{
-    Body, Choice, Decided, ErrorCode, ErrorInfo, Event, EventBody, IfClientGone, Verdict, names,
-};
+use thermae_schemas::{Body, Choice, Decided, ErrorCode, ErrorInfo, Event, EventBody, IfClientGone, Verdict, names};
 
 use super::table::{Ruling, Waiting};
 use super::{Approvals, Needed, Yeses};
