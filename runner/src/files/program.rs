@@ -4,6 +4,8 @@
 //! A sandbox's first program is `main.py` (or `main.sh`), and a session's next ones are `main_2.py`, `main_3.py` and so
 //! on, names that can be imported. Functions live on, and name the file that they are from.
 //!
+//! An empty program, which only makes its session, has no file.
+//!
 //! These files are none of the user's: listings, searches and checkpoints leave them out, as long as nobody has changed
 //! them.
 
@@ -52,13 +54,13 @@ impl Programs {
     /// Writes the next program into the directory `folder`, which is below `base` and out of the jobs' reach. A file
     /// that a job has put in its place is left alone: the program takes the next name.
     pub(crate) fn write(&mut self, base: BorrowedFd<'_>, folder: &str, extension: &str, code: &str) -> ProgramFile {
+        if code.is_empty() {
+            return ProgramFile { name: name(self.number + 1, extension), written: false };
+        }
         let last = self.number.saturating_add(MOST_TAKEN);
         loop {
             self.number += 1;
-            let name = match self.number {
-                1 => format!("{STEM}.{extension}"),
-                number => format!("{STEM}_{number}.{extension}"),
-            };
+            let name = name(self.number, extension);
             let path = format!("{folder}/{name}");
             // This fails whatever a job has put there, and follows nothing.
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -95,6 +97,14 @@ impl Programs {
                 let _ = unlinkat(base, &*path, AtFlags::empty());
             }
         }
+    }
+}
+
+/// The name of the program of this number, from 1.
+fn name(number: u32, extension: &str) -> String {
+    match number {
+        1 => format!("{STEM}.{extension}"),
+        _ => format!("{STEM}_{number}.{extension}"),
     }
 }
 
@@ -152,6 +162,7 @@ mod tests {
         let mut programs = Programs::default();
         let mut write = |code: &str| programs.write(base.as_fd(), "w", "py", code);
         let written = |name: &str| ProgramFile { name: name.into(), written: true };
+        assert_eq!(write(""), ProgramFile { name: "main.py".into(), written: false });
         assert_eq!(write("1"), written("main.py"));
         std::fs::write(folder.join("main_2.py"), "mine").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.join("main_3.py")).unwrap();
