@@ -19,7 +19,7 @@ if CONTROL:
     os.rmdir(cache + "/thermae")
 else:
     for name, place in [("root", ""), ("etc", "/etc"), ("usr", "/usr"), ("bin", "/usr/bin"), ("dev", "/dev"), ("sys", "/sys"), ("proc", "/proc")]:
-        attempt(name, open, place + "/thermae", "w")
+        attempt(name, open, place + "/written", "w")
     attempt("cache", os.mkdir, cache + "/thermae")
     attempt("packages", os.mkdir, sysconfig.get_paths()["purelib"] + "/thermae")
 # The flags are asked for by path, because one mount may cover another.

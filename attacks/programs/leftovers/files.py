@@ -23,5 +23,5 @@ for place in PLACES:
 observe("left", left)
 # --- the next job
 PLACES = [TARGET["folder"]] if CONTROL else ["/tmp", "/workspace", "/workspace/artifacts", "/session", "/dev/shm"]
-# Each sandbox has its own artifacts folder.
-observe("found", sorted({name for place in PLACES for name in os.listdir(place)} - {"artifacts"}))
+# Each sandbox has its own artifacts folder, and this program's file.
+observe("found", sorted({name for place in PLACES for name in os.listdir(place)} - {"artifacts", "main.py", "main.sh"}))
