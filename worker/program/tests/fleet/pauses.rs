@@ -128,7 +128,6 @@ async fn a_paused_run_is_cancelled_or_given_up_as_any_other() {
     let (cancelled, late) = (asks(), Job { limits: asks().limits, ..asks() });
     let mut late = late;
     late.code = "try:\n    await look()\nexcept TimeoutError:\n    print('late')".into();
-    late.protocol = 2;
     late.limits.tool_ms = Some(1500);
     for job in [&cancelled, &late] {
         fleet.submit(job).await;
