@@ -53,6 +53,9 @@ pub(crate) struct Message {
     /// `done`: how the code ended (`ok`, `exit`, `raised`, `interrupted`, `memory` or `failed`).
     #[serde(default)]
     pub(crate) how: Option<String>,
+    /// `done`: whether the process ends now, although it has a session, because it can't tell what it has of the run.
+    #[serde(default)]
+    pub(crate) over: bool,
     /// `done`: exit status that the code asked for.
     #[serde(default)]
     pub(crate) code: Option<i32>,

@@ -21,7 +21,7 @@ impl Active {
         sandbox: &Sandbox,
         cpu: Baseline,
     ) -> Exit {
-        let session_lives = reaped.is_none() && self.session;
+        let session_lives = self.leaves_session(reaped.as_ref());
         let value = self.done.as_mut().and_then(|done| done.value.take());
         let notes = self.done.as_mut().map(|done| bounded(std::mem::take(&mut done.notes))).unwrap_or_default();
         let (end, error) = self.judge(reaped.map(|r| r.status), oom);
@@ -46,6 +46,11 @@ impl Active {
         ]);
         let value = value.filter(|_| matches!(end, End::Exited { .. }));
         Exit { end, error, value, usage, phases, warm: self.warm, session_lives, left_out: Default::default(), notes }
+    }
+
+    /// Whether the run's session goes on after it. `reaped` is as in [`Active::exit`].
+    pub(super) fn leaves_session(&self, reaped: Option<&Reaped>) -> bool {
+        self.session && reaped.is_none() && !self.done.as_ref().is_some_and(|done| done.over)
     }
 
     /// Judges how the run ended. `status` is the kernel's report on the process, as in [`Active::exit`].

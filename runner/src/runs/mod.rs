@@ -354,7 +354,7 @@ impl Runs {
         }
         run.resume(now, sandbox);
         run.drain(&mut io.link, &mut io.chunk);
-        sandbox.stage = if reaped.is_none() && session { Stage::Idle } else { Stage::Ending };
+        sandbox.stage = if run.leaves_session(reaped.as_ref()) { Stage::Idle } else { Stage::Ending };
         let oom = self.occupants.counted.oom_kills() > run.oom_before;
         let Some(sandbox) = sandboxes.get(id) else { return };
         let container = || container_cpu(self.cpu.as_ref(), &self.guests, sandboxes);

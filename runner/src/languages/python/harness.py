@@ -40,7 +40,8 @@ PARTS = (harness_errors, harness_waits, harness_channel, harness_inputs, harness
 PARTS += (harness_streams, harness_schema, harness_docs, harness_tools, harness_libraries)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
-DONE_MEMORY = encode({"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}})
+MEMORY = {"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}}
+DONE_MEMORY, OVER_MEMORY = encode(MEMORY), encode({**MEMORY, "over": True})
 LOWEST_FD = 200
 # Bytes that are freed when memory has run out, so that the error can be reported. They are never touched, and `bytes`
 # uses calloc (unlike `bytearray`), so until then they take address space only.
@@ -145,7 +146,7 @@ class Harness:
                 data, code = self.run(*self.channel.next_run())
             except MemoryError:  # The program and its inputs do not fit, and are not whole.
                 self.reserve = None
-                data, code, self.session = STARTED + DONE_MEMORY, 1, False
+                data, code, self.session = STARTED + OVER_MEMORY, 1, False
             self.channel.send(data)
             if not self.session:
                 if self.linger:
