@@ -18,13 +18,13 @@ fn a_program_prints_in_a_sandbox_made_ahead() {
     assert!(runner.ready.nested, "{:?}", runner.ready.warnings);
     let languages = &runner.ready.languages;
     assert!(languages["python"].starts_with("Python 3.") && languages["bash"].starts_with("bash "), "{languages:?}");
-    let outcome = runner.python("print(1 + 1)");
+    let outcome = runner.python("x = b'x' * (2 << 20)\nprint(1 + 1)");
     assert_eq!(outcome.ok(), "2\n");
     assert!(outcome.started);
     let exit = outcome.exit.unwrap();
     assert!(exit.warm);
     assert_eq!(exit.usage.output_bytes, 2);
-    assert!(exit.usage.memory_bytes > 0 && exit.usage.wall_us > 0, "{:?}", exit.usage);
+    assert!(exit.usage.memory_bytes > 1 << 20 && exit.usage.wall_us > 0, "{:?}", exit.usage);
     assert_eq!(exit.phases.keys().collect::<Vec<_>>(), ["acquire", "collect", "run", "start"]);
 }
 

@@ -14,10 +14,10 @@ fn variables_survive_errors_exits_and_soft_time_outs() {
     let short = Limits { wall_ms: 150, grace_ms: 3000, ..limits() };
     let slow = Run { limits: short, ..session("s", "import time\ntime.sleep(60)") };
     assert_eq!(runner.run(&slow).end(), &End::TimedOut { limit: "wall".into(), soft: true });
-    let outcome = runner.run(&session("s", "print(x + 1)"));
+    let outcome = runner.run(&session("s", "y = b'x' * (2 << 20)\nprint(x + 1)"));
     assert_eq!(outcome.ok(), "42\n");
     let usage = outcome.exit.unwrap().usage;
-    assert!(usage.memory_bytes > 0 && usage.cpu_us < 1_000_000, "{usage:?}");
+    assert!(usage.memory_bytes > 1 << 20 && usage.cpu_us < 1_000_000, "{usage:?}");
 }
 
 #[test]
