@@ -24,7 +24,7 @@ fn what_a_killed_run_leaves_behind_goes_with_the_next() {
         command.env("TMPDIR", thermae.path().join("tmp")).env_remove("XDG_RUNTIME_DIR");
         command
     };
-    let mut child = command(&["run", "main.py", "--stream", "--tool", "here=sleep 60"])
+    let mut child = command(&["run", "main.py", "--stream", "--tool", "here=sleep 600"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -41,7 +41,7 @@ fn what_a_killed_run_leaves_behind_goes_with_the_next() {
         let lock = File::open(thermae.path().join("tmp").join(folder).join("lock")).unwrap();
         let begun = Instant::now();
         while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(5), "something holds the lock of {folder:?}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "something holds the lock of {folder:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -64,10 +64,9 @@ async fn a_tenant_reaches_nobody_elses_keys() {
 #[tokio::test]
 async fn wrong_credentials_are_denied_at_once_and_not_repeated() {
     let wrong = url().replacen("fleet:fleet@", "fleet:not-the-password@", 1);
-    let begun = Instant::now();
-    let error = Rabbit::connect(RabbitOptions::new(wrong, "contract suite")).await.err().unwrap();
+    let answer = soon("an answer", Rabbit::connect(RabbitOptions::new(wrong, "contract suite"))).await;
+    let error = answer.err().unwrap();
     assert!(matches!(error, Error::Denied(_)), "{error:?}");
-    assert!(begun.elapsed() < Duration::from_secs(8));
     let text = error.to_string();
     assert!(text.contains("fleet") && !text.contains("not-the-password"), "{text}");
     let options = RabbitOptions::new("amqp://u:not-the-password@h:1/%2f", "x");

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -252,13 +252,11 @@ async fn a_redis_that_would_lose_records_is_unfit() {
 async fn wrong_credentials_are_refused_at_once_and_not_repeated() {
     let server = Server::run(&["--requirepass", "right"]).await;
     let wrong = server.url().replace("redis://", "redis://:not-the-password@");
-    let begun = Instant::now();
     for url in [wrong.as_str(), "not a url", &server.url()] {
-        let error = Redis::connect(RedisOptions::new(url)).await.err().unwrap();
+        let error = soon("an answer", Redis::connect(RedisOptions::new(url))).await.err().unwrap();
         assert!(matches!(error, Error::Unfit(_)), "{error:?}");
         assert!(!error.to_string().contains("not-the-password"));
     }
-    assert!(begun.elapsed() < Duration::from_secs(5));
     assert!(!format!("{:?}", RedisOptions::new(wrong)).contains("not-the-password"));
     redis(&server.url().replace("redis://", "redis://:right@")).await.check().await.unwrap();
 }

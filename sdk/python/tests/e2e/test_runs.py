@@ -1,7 +1,6 @@
 import asyncio
 import hashlib
 import logging
-import subprocess
 import sys
 import tempfile
 import threading
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from fleets import SERVED, any_fleet
-from helpers import environment, on_a_loop, until
+from helpers import on_a_loop, until
 from other_systems import OVER_HTTP
 from over_http import of_the_bridge, of_the_embedded_fleet
 
@@ -429,27 +428,6 @@ def test_the_log_of_the_bridge_is_python_s(caplog: pytest.LogCaptureFixture, mon
     with caplog.at_level(logging.DEBUG, "thermae.bridge"), Sandbox(slots=1) as box:
         box.run("print(1)")
     assert len([one for one in caplog.records if one.name == "thermae.bridge"]) > 3
-
-
-@of_the_bridge
-def test_the_first_answer_comes_within_half_a_second() -> None:
-    source = "from thermae import Sandbox\nwith Sandbox() as box:\n    print(box.run('print(1)').stdout)"
-    times = [seconds_to_one(source) for _ in range(5)]
-    # A machine that is busy with other things is as slow with any other program.
-    usual = [seconds_to_one("import asyncio, subprocess; print(1)") for _ in range(5)]
-    assert min(times) < max(0.5, 5 * min(usual)), (times, usual)
-
-
-def seconds_to_one(source: str) -> float:
-    """The time from the start of a program until it prints `1`."""
-    begun = time.monotonic()
-    process = subprocess.Popen([sys.executable, "-c", source], env=environment(), stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"1\n"
-    taken = time.monotonic() - begun
-    assert process.wait() == 0
-    process.stdout.close()
-    return taken
 
 
 def test_a_notebook_runs_code() -> None:
