@@ -16,7 +16,7 @@
 //! answers. The runs that were submitted through a gateway are held by it: their latest events, the tool calls that
 //! wait for an answer, and the outcome for a while.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod app;
 mod budget;
@@ -29,6 +29,7 @@ mod hold;
 #[cfg(test)]
 mod hostile;
 mod identity;
+mod memory;
 mod metrics;
 mod op;
 pub mod openapi;

@@ -26,7 +26,7 @@ use crate::room::{Counted, Room, Seat};
 use crate::routes::keeping;
 use crate::tenants::Tenants;
 use crate::token::TokenOf;
-use crate::{Metrics, Options, Token, app};
+use crate::{Metrics, Options, Token, app, memory};
 
 /// How long a peer may leave what was sent to it unacknowledged, in milliseconds.
 const DEAD_AFTER_MS: u32 = 60_000;
@@ -122,6 +122,7 @@ impl Gateway {
 
     async fn with(mut options: Options, parts: Parts, only: Option<Arc<Fleet>>) -> Result<Self, Error> {
         let Parts { identity, fleets, health, registry } = parts;
+        memory::give_back();
         let addr = options.listen;
         let bind = |source| Error::Bind { addr, source };
         let listener = TcpListener::bind(addr).await.map_err(bind)?;

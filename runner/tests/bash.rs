@@ -164,7 +164,8 @@ fn limits_hold() {
     let small = Limits { memory_bytes: 64 << 20, ..limits() };
     let outcome = runner.run(&Run { limits: small, ..bash("x=x; while :; do x=$x$x; done") });
     assert_ne!(outcome.end(), &End::Exited { code: 0 });
-    let usage = runner.run(&bash("printf -v x %2000000s; i=0; while ((i < 100000)); do ((i += 1)); done")).exit.unwrap().usage;
+    let usage =
+        runner.run(&bash("printf -v x %2000000s; i=0; while ((i < 100000)); do ((i += 1)); done")).exit.unwrap().usage;
     assert!(usage.cpu_us > 20_000 && usage.memory_bytes > 1 << 20, "{usage:?}");
 }
 

@@ -235,7 +235,7 @@ fn floods(upload: &str) -> Vec<Flood> {
         whole("askForRun", 100, "GET /v1/runs/large/info"),
         whole("takeRunOver", 100, "POST /v1/runs/large/take-over"),
         whole("cancelRun", 100, "DELETE /v1/runs/large"),
-        whole("followRun", 30, "GET /v1/runs/large/events"),
+        whole("followRun", 200, "GET /v1/runs/large/events"),
         whole("followRun", 500, "GET /v1/runs/waits/events"),
         whole("getArtifact", 60, "GET /v1/runs/large/artifacts/a"),
         whole("cancelBatch", 20, "DELETE /v1/batches/none"),
