@@ -1,13 +1,13 @@
 //! The arguments of a call.
 
-use serde_json::Value;
+use crate::Tree;
 
-use crate::json::{self, Unreadable};
-
-/// The arguments of a call, read in the one way that leaves no doubt. See [`crate::read_json`].
+/// The arguments of a call, read in the one way that leaves no doubt. See [`Tree::read`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arguments {
-    tree: Value,
+    tree: Tree,
+    /// What it is to a tool that rounds numbers, if that is something else.
+    rounded: Option<Tree>,
     text: String,
 }
 
@@ -16,7 +16,7 @@ pub struct Arguments {
 pub enum BadArguments {
     /// They can't be read, or can be read in several ways.
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] serde_json::Error),
     /// They are JSON, but no object.
     #[error("are not a JSON object")]
     NoObject,
@@ -28,26 +28,22 @@ impl Arguments {
     /// # Errors
     /// The text is not a JSON object, or has several readings.
     pub fn read(text: &str) -> Result<Self, BadArguments> {
-        let tree = json::read(text)?;
-        if !tree.is_object() {
+        let tree = Tree::read(text)?;
+        if !matches!(tree, Tree::Object(_)) {
             return Err(BadArguments::NoObject);
         }
-        let text = tree.to_string();
-        Ok(Self { tree, text })
+        let rounded = tree.rounded();
+        Ok(Self { tree, rounded, text: text.to_owned() })
     }
 
-    /// The arguments as a JSON object.
-    pub fn tree(&self) -> &Value {
-        &self.tree
+    /// What the arguments may be to a tool, each a JSON object: with every digit of their numbers, and, if that differs,
+    /// with the nearest floats. Rules must hold for each: 999.99999999999999999 is below 1000, and as a float it is not.
+    pub fn readings(&self) -> impl Iterator<Item = &Tree> {
+        std::iter::once(&self.tree).chain(&self.rounded)
     }
 
-    /// The arguments as text: exactly what was checked. This is what the tool must get.
+    /// The arguments as text: what was read, which has no other reading. This is what the tool must get.
     pub fn text(&self) -> &str {
         &self.text
-    }
-
-    /// The same text, without a copy.
-    pub fn into_text(self) -> String {
-        self.text
     }
 }

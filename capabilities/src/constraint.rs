@@ -19,9 +19,9 @@
 
 use std::fmt;
 
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::number::{compare, same, same_type};
+use crate::exact::{Number, Tree};
 use crate::path::{Found, Path};
 use crate::refusal::quote;
 
@@ -43,10 +43,10 @@ pub(crate) enum Test {
     AtMost(Number),
     More(Number),
     AtLeast(Number),
-    Equal(Value),
-    NotEqual(Value),
-    In(Vec<Value>),
-    NotIn(Vec<Value>),
+    Equal(Tree),
+    NotEqual(Tree),
+    In(Vec<Tree>),
+    NotIn(Vec<Tree>),
     Starts(String),
     Ends(String),
     Contains(String),
@@ -68,7 +68,7 @@ impl Constraint {
     ///
     /// # Errors
     /// It does not hold.
-    pub(crate) fn check(&self, arguments: &Value) -> Result<(), Unmet> {
+    pub(crate) fn check(&self, arguments: &Tree) -> Result<(), Unmet> {
         match self {
             Self::At(path, test) => {
                 let found = path.find(arguments);
@@ -106,7 +106,7 @@ impl Constraint {
                 map.insert("path".into(), path.to_string().into());
                 map.insert("op".into(), test.op().into());
                 if let Some(value) = test.value() {
-                    map.insert("value".into(), value);
+                    map.insert("value".into(), value.to_value());
                 }
                 map.into()
             }
@@ -131,24 +131,22 @@ impl Test {
     }
 
     /// Whether the test holds for this value.
-    pub(crate) fn holds_for(&self, value: &Value) -> bool {
-        let number = |holds: &dyn Fn(&Number) -> bool| matches!(value, Value::Number(n) if holds(n));
-        let text = |holds: &dyn Fn(&str) -> bool| matches!(value, Value::String(s) if holds(s));
+    pub(crate) fn holds_for(&self, value: &Tree) -> bool {
+        let number = |holds: &dyn Fn(&Number) -> bool| matches!(value, Tree::Number(n) if holds(n));
+        let text = |holds: &dyn Fn(&str) -> bool| matches!(value, Tree::Text(s) if holds(s));
         match self {
-            Self::Less(bound) => number(&|n| compare(n, bound).is_lt()),
-            Self::AtMost(bound) => number(&|n| compare(n, bound).is_le()),
-            Self::More(bound) => number(&|n| compare(n, bound).is_gt()),
-            Self::AtLeast(bound) => number(&|n| compare(n, bound).is_ge()),
-            Self::Equal(wanted) => same(value, wanted),
-            Self::NotEqual(other) => same_type(value, other) && !same(value, other),
-            Self::In(list) => list.iter().any(|wanted| same(value, wanted)),
-            Self::NotIn(list) => {
-                list.iter().any(|other| same_type(value, other)) && !list.iter().any(|other| same(value, other))
-            }
+            Self::Less(bound) => number(&|n| n < bound),
+            Self::AtMost(bound) => number(&|n| n <= bound),
+            Self::More(bound) => number(&|n| n > bound),
+            Self::AtLeast(bound) => number(&|n| n >= bound),
+            Self::Equal(wanted) => value == wanted,
+            Self::NotEqual(other) => value.has_type_of(other) && value != other,
+            Self::In(list) => list.contains(value),
+            Self::NotIn(list) => list.iter().any(|other| value.has_type_of(other)) && !list.contains(value),
             Self::Starts(start) => text(&|s| s.starts_with(start)),
             Self::Ends(end) => text(&|s| s.ends_with(end)),
             Self::Contains(part) => text(&|s| s.contains(part)),
-            Self::Exists => !value.is_null(),
+            Self::Exists => *value != Tree::Null,
             Self::NotExists => false,
         }
     }
@@ -173,12 +171,12 @@ impl Test {
     }
 
     /// The value beside the operator.
-    pub(crate) fn value(&self) -> Option<Value> {
+    pub(crate) fn value(&self) -> Option<Tree> {
         match self {
-            Self::Less(n) | Self::AtMost(n) | Self::More(n) | Self::AtLeast(n) => Some(Value::Number(n.clone())),
+            Self::Less(n) | Self::AtMost(n) | Self::More(n) | Self::AtLeast(n) => Some(Tree::Number(n.clone())),
             Self::Equal(value) | Self::NotEqual(value) => Some(value.clone()),
-            Self::In(list) | Self::NotIn(list) => Some(list.clone().into()),
-            Self::Starts(text) | Self::Ends(text) | Self::Contains(text) => Some(text.clone().into()),
+            Self::In(list) | Self::NotIn(list) => Some(Tree::List(list.clone())),
+            Self::Starts(text) | Self::Ends(text) | Self::Contains(text) => Some(Tree::Text(text.clone())),
             Self::Exists | Self::NotExists => None,
         }
     }

@@ -2,11 +2,9 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use serde_json::Value;
-
 use crate::capability::Capability;
 use crate::constraint::{Constraint, Test};
-use crate::number::{compare, same_type};
+use crate::exact::Tree;
 use crate::path::Found;
 use crate::{Rules, Set};
 
@@ -123,17 +121,17 @@ fn test_implies(given: &Test, wanted: &Test) -> bool {
 }
 
 /// Whether no value for which `given` holds is `other`.
-fn excludes(given: &Test, other: &Value) -> bool {
+fn excludes(given: &Test, other: &Tree) -> bool {
     !given.holds(Found::Value(other))
 }
 
 /// Whether every value for which `given` holds has the type of `other`.
-fn only_type_of(given: &Test, other: &Value) -> bool {
+fn only_type_of(given: &Test, other: &Tree) -> bool {
     match given {
-        Test::Less(_) | Test::AtMost(_) | Test::More(_) | Test::AtLeast(_) => other.is_number(),
-        Test::Starts(_) | Test::Ends(_) | Test::Contains(_) => other.is_string(),
-        Test::Equal(value) | Test::NotEqual(value) => same_type(value, other),
-        Test::In(list) | Test::NotIn(list) => list.iter().all(|value| same_type(value, other)),
+        Test::Less(_) | Test::AtMost(_) | Test::More(_) | Test::AtLeast(_) => matches!(other, Tree::Number(_)),
+        Test::Starts(_) | Test::Ends(_) | Test::Contains(_) => matches!(other, Tree::Text(_)),
+        Test::Equal(value) | Test::NotEqual(value) => value.has_type_of(other),
+        Test::In(list) | Test::NotIn(list) => list.iter().all(|value| value.has_type_of(other)),
         Test::Exists | Test::NotExists => false,
     }
 }
@@ -141,12 +139,10 @@ fn only_type_of(given: &Test, other: &Value) -> bool {
 /// The same for bounds of numbers and parts of texts.
 fn bound_implies(given: &Test, wanted: &Test) -> bool {
     match (given, wanted) {
-        (Test::Less(a), Test::Less(b) | Test::AtMost(b)) | (Test::AtMost(a), Test::AtMost(b)) => compare(a, b).is_le(),
-        (Test::AtMost(a), Test::Less(b)) => compare(a, b).is_lt(),
-        (Test::More(a), Test::More(b) | Test::AtLeast(b)) | (Test::AtLeast(a), Test::AtLeast(b)) => {
-            compare(a, b).is_ge()
-        }
-        (Test::AtLeast(a), Test::More(b)) => compare(a, b).is_gt(),
+        (Test::Less(a), Test::Less(b) | Test::AtMost(b)) | (Test::AtMost(a), Test::AtMost(b)) => a <= b,
+        (Test::AtMost(a), Test::Less(b)) => a < b,
+        (Test::More(a), Test::More(b) | Test::AtLeast(b)) | (Test::AtLeast(a), Test::AtLeast(b)) => a >= b,
+        (Test::AtLeast(a), Test::More(b)) => a > b,
         (Test::Starts(a), Test::Starts(b)) => a.starts_with(b),
         (Test::Ends(a), Test::Ends(b)) => a.ends_with(b),
         (Test::Starts(a) | Test::Ends(a) | Test::Contains(a), Test::Contains(b)) => a.contains(b),

@@ -10,6 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 
 use crate::DEEPEST;
+use crate::exact::numbers;
 use crate::refusal::quote;
 
 /// Why a text can't be read.
@@ -40,45 +41,9 @@ pub fn read(text: &str) -> Result<Value, Unreadable> {
 }
 
 /// The first integer below -2^63 or above 2^64 - 1 in a text that is JSON, as it is written. A tree rounds it.
-pub fn large_integer(text: &str) -> Option<&str> {
-    integers(text).find(|digits| digits.parse::<i64>().is_err() && digits.parse::<u64>().is_err())
-}
-
-/// The integers in a text that is JSON, as they are written.
-fn integers(text: &str) -> impl Iterator<Item = &str> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        while at < bytes.len() {
-            let from = at;
-            match bytes[at] {
-                b'"' => at = after_string(bytes, at),
-                b'-' | b'0'..=b'9' => {
-                    let length = bytes[at..].iter().take_while(|b| b"+-.eE0123456789".contains(b)).count();
-                    at += length;
-                    let number = &text[from..at];
-                    if !number.contains(['.', 'e', 'E']) {
-                        return Some(number);
-                    }
-                }
-                _ => at += 1,
-            }
-        }
-        None
-    })
-}
-
-/// Where the string ends that begins at `at`.
-fn after_string(bytes: &[u8], at: usize) -> usize {
-    let mut at = at + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    at
+fn large_integer(text: &str) -> Option<&str> {
+    let mut integers = numbers(text).filter(|number| !number.contains(['.', 'e', 'E']));
+    integers.find(|digits| digits.parse::<i64>().is_err() && digits.parse::<u64>().is_err())
 }
 
 /// Reads a value at this depth.

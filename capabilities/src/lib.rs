@@ -16,8 +16,8 @@
 //!   value of a wrong type, a key that stands twice or a constraint that could never fail is refused ([`Malformed`]).
 //! - A constraint holds only if its path leads to a value of the type that it is about (`constraint.rs` has a table).
 //! - Numbers are compared exactly, and only with numbers.
-//! - Arguments are read once ([`Arguments`]). A key that stands twice is refused. Whoever makes the call sends on
-//!   [`Arguments::text`], which has one reading, and not the text that came.
+//! - Arguments are read once ([`Arguments`]), with every digit of their numbers. A key that stands twice is refused, so
+//!   their text has one reading, and whoever makes the call sends it on as it is.
 //! - Texts are compared by code points. Nothing is normalized: two spellings of `é` are different texts, and so are a
 //!   Latin and a Cyrillic `a`. Prefer `in` with a list of what is allowed over `!=` and `not in`.
 
@@ -31,9 +31,9 @@ mod constraint;
 mod counts;
 mod covers;
 mod decide;
+mod exact;
 mod json;
 mod malformed;
-mod number;
 mod path;
 mod pattern;
 mod read;
@@ -50,7 +50,8 @@ pub use capability::{Capability, Set};
 pub use counts::{Counts, InMemory, Take, Taken};
 pub use covers::covers;
 pub use decide::{Call, Denied, Grant, decide};
-pub use json::{Unreadable, large_integer, read as read_json};
+pub use exact::{Number, Tree, Unit};
+pub use json::{Unreadable, read as read_json};
 pub use malformed::{Malformed, Why};
 pub use path::BadPath;
 pub use pattern::{BadPattern, Pattern};

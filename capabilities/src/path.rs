@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
+use crate::exact::Tree;
 use crate::{LONGEST_PATH, MOST_STEPS};
 
 /// The way to a part of a call's arguments: keys of objects and positions in arrays, separated by `/`. In a key, `~1`
@@ -46,11 +45,11 @@ pub enum BadPath {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Found<'a> {
     /// This value.
-    Value(&'a Value),
+    Value(&'a Tree),
     /// Nothing: an object lacks the key, or an array is shorter.
     Nothing,
     /// The path leads into something that is neither an object nor an array, or asks an array for a key.
-    Blocked(&'a Value),
+    Blocked(&'a Tree),
 }
 
 impl Path {
@@ -73,12 +72,12 @@ impl Path {
     }
 
     /// What is at this path in these arguments.
-    pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Found<'a> {
+    pub(crate) fn find<'a>(&self, arguments: &'a Tree) -> Found<'a> {
         let mut at = arguments;
         for step in &self.steps {
             let below = match (at, position(step)) {
-                (Value::Object(map), _) => map.get(step),
-                (Value::Array(items), Some(position)) => items.get(position),
+                (Tree::Object(map), _) => map.get(step),
+                (Tree::List(items), Some(position)) => items.get(position),
                 _ => return Found::Blocked(at),
             };
             match below {
@@ -129,7 +128,9 @@ mod tests {
 
     #[test]
     fn a_path_leads_to_a_value_or_says_why_not() {
-        let arguments = json!({"a": {"b": [10, {"c": null}]}, "x/y": 1, "m~n": 2, "~1": 3, "0": {"1": 4}, "s": "text"});
+        let arguments = Tree::from(
+            &json!({"a": {"b": [10, {"c": null}]}, "x/y": 1, "m~n": 2, "~1": 3, "0": {"1": 4}, "s": "text"}),
+        );
         let at = |path: &str| Path::new(path).unwrap().find(&arguments);
         for (path, value) in [
             ("a/b/0", json!(10)),
@@ -139,7 +140,7 @@ mod tests {
             ("~01", json!(3)),
             ("0/1", json!(4)),
         ] {
-            assert_eq!(at(path), Found::Value(&value), "{path}");
+            assert_eq!(at(path), Found::Value(&(&value).into()), "{path}");
             assert_eq!(Path::new(path).unwrap().to_string(), path);
         }
         for path in ["b", "a/c", "a/b/2", "a/b/1/d", "x", "0/0"] {

@@ -8,6 +8,7 @@ use crate::bound::{
     DEEPEST_CONSTRAINT, LARGEST_SCHEMA, LARGEST_SET, LARGEST_VALUE, MOST_CAPABILITIES, MOST_CONSTRAINTS, MOST_LISTED,
 };
 use crate::constraint::{Constraint, Test};
+use crate::exact::Tree;
 use crate::path::Path;
 use crate::refusal::quote;
 use crate::{Approval, Capability, Malformed, Pattern, Set, Why, json};
@@ -192,12 +193,12 @@ fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
         return bad(at, Why::LargeValue);
     }
     match op {
-        "==" => Ok(Test::Equal(value)),
+        "==" => Ok(Test::Equal((&value).into())),
         "!=" if value.is_null() => bad(at, Why::NotNull("!=")),
-        "!=" => Ok(Test::NotEqual(value)),
+        "!=" => Ok(Test::NotEqual((&value).into())),
         "in" => listed(value, &at).map(Test::In),
         "not in" => match listed(value, &at)? {
-            list if list.contains(&Value::Null) => bad(at, Why::NotNull("not in")),
+            list if list.contains(&Tree::Null) => bad(at, Why::NotNull("not in")),
             list => Ok(Test::NotIn(list)),
         },
         "starts" | "ends" | "contains" => {
@@ -210,7 +211,8 @@ fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
             }
         }
         _ => {
-            let Value::Number(bound) = value else { return wrong(at, "a number", &value) };
+            let Value::Number(bound) = &value else { return wrong(at, "a number", &value) };
+            let bound = bound.into();
             Ok(match op {
                 "<" => Test::Less(bound),
                 "<=" => Test::AtMost(bound),
@@ -221,11 +223,11 @@ fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
     }
 }
 
-fn listed(value: Value, at: &str) -> Result<Vec<Value>> {
+fn listed(value: Value, at: &str) -> Result<Vec<Tree>> {
     let Value::Array(list) = value else { return wrong(at, "a list of values", &value) };
     match list.len() {
         0 => bad(at, Why::Empty("name the values")),
-        1..=MOST_LISTED => Ok(list),
+        1..=MOST_LISTED => Ok(list.iter().map(Tree::from).collect()),
         _ => bad(at, Why::Listed),
     }
 }

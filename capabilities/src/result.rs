@@ -1,10 +1,7 @@
 //! The result of a call that was allowed.
 
-use serde_json::Value;
-
-use crate::json::{self, Unreadable};
 use crate::refusal::quote;
-use crate::{At, Capability, Grant, Rules, Schemas};
+use crate::{At, Capability, Grant, Rules, Schemas, Tree};
 
 /// Why the code does not get a result. The call was made.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +16,7 @@ pub enum BadResult {
     },
     /// It can't be checked against the schema, because it has several readings.
     #[error("the result {0}")]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] serde_json::Error),
     /// It does not match the JSON Schema.
     #[error("the result does not match the schema of {at}: {why}")]
     Schema {
@@ -31,25 +28,24 @@ pub enum BadResult {
 }
 
 impl Grant {
-    /// Checks the result of a call, which came as this JSON text. If a schema was checked, returns what was checked, as
-    /// text. The code must then get this text.
+    /// Checks the result of a call, which came as this JSON text.
     ///
     /// # Errors
     /// The code must not get the result.
-    pub fn check_result(&self, rules: &Rules, text: &str, schemas: &impl Schemas) -> Result<Option<String>, BadResult> {
+    pub fn check_result(&self, rules: &Rules, text: &str, schemas: &impl Schemas) -> Result<(), BadResult> {
         let bytes = text.len() as u64;
         if let Some(max) = self.max_result_bytes.filter(|max| bytes > *max) {
             return Err(BadResult::Large { bytes, max });
         }
-        let mut tree: Option<Value> = None;
+        let mut tree: Option<Tree> = None;
         for at in self.by.iter().filter(|at| rules.get(**at).and_then(Capability::result).is_some()) {
             let value = match &tree {
                 Some(value) => value,
-                None => tree.insert(json::read(text)?),
+                None => tree.insert(Tree::read(text)?),
             };
             let checked = schemas.result(*at, value, text.len());
             checked.map_err(|why| BadResult::Schema { at: *at, why: quote(&why) })?;
         }
-        Ok(tree.map(|tree| tree.to_string()))
+        Ok(())
     }
 }

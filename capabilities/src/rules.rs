@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use crate::bound::MOST_SETS;
-use crate::{Arguments, Capability, Set};
+use crate::{Arguments, Capability, Set, Tree};
 
 /// What decides calls: one set or several. A call needs the leave of every set, and each set counts on its own. So
 /// narrowed rules can't allow what the rules before refused, whatever the further set says.
@@ -50,7 +48,7 @@ pub trait Schemas {
     ///
     /// # Errors
     /// The result does not match, in words, or the schema can't be checked.
-    fn result(&self, at: At, result: &Value, bytes: usize) -> Result<(), String>;
+    fn result(&self, at: At, result: &Tree, bytes: usize) -> Result<(), String>;
 }
 
 /// For rules without schemas. Refuses whatever a schema must be checked for.
@@ -62,7 +60,7 @@ impl Schemas for Unchecked {
         Err("schemas can't be checked here".to_owned())
     }
 
-    fn result(&self, _: At, _: &Value, _: usize) -> Result<(), String> {
+    fn result(&self, _: At, _: &Tree, _: usize) -> Result<(), String> {
         Err("schemas can't be checked here".to_owned())
     }
 }

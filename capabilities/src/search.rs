@@ -101,7 +101,7 @@ impl<'a, S: Schemas> Search<'a, S> {
             return Err(Reason::Size { bytes, max: max.get() });
         }
         for constraint in &capability.constraints {
-            let unmet = constraint.check(arguments.tree());
+            let unmet = arguments.readings().try_for_each(|tree| constraint.check(tree));
             unmet.map_err(|Unmet { constraint, actual }| Reason::Constraint { constraint, actual })?;
         }
         match capability.arguments {

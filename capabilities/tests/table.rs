@@ -6,7 +6,7 @@ use std::path::Path;
 use jsonschema::Validator;
 use serde::Deserialize;
 use serde_json::Value;
-use thermae_capabilities::{Arguments, At, Call, InMemory, Rules, Schemas, Set, covers, decide};
+use thermae_capabilities::{Arguments, At, Call, InMemory, Rules, Schemas, Set, Tree, covers, decide};
 use thermae_testkit::page;
 
 /// One file of cases.
@@ -68,18 +68,19 @@ struct Covers {
 struct Compiled<'a>(&'a Rules);
 
 impl Compiled<'_> {
-    fn check(schema: Option<&Value>, value: &Value) -> Result<(), String> {
+    fn check(schema: Option<&Value>, value: &Tree) -> Result<(), String> {
         let schema: Validator = jsonschema::validator_for(schema.unwrap()).unwrap();
-        schema.validate(value).map_err(|error| error.to_string())
+        schema.validate(&value.to_value()).map_err(|error| error.to_string())
     }
 }
 
 impl Schemas for Compiled<'_> {
     fn arguments(&self, at: At, arguments: &Arguments) -> Result<(), String> {
-        Self::check(self.0.get(at).unwrap().arguments(), arguments.tree())
+        let schema = self.0.get(at).unwrap().arguments();
+        arguments.readings().try_for_each(|tree| Self::check(schema, tree))
     }
 
-    fn result(&self, at: At, result: &Value, _: usize) -> Result<(), String> {
+    fn result(&self, at: At, result: &Tree, _: usize) -> Result<(), String> {
         Self::check(self.0.get(at).unwrap().result(), result)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use thermae_capabilities::large_integer;
+use thermae_capabilities::Tree;
 use thermae_runner::frames;
 use thermae_schemas::json::measure_unique;
 use thermae_schemas::{AliasClash, ErrorCode, JsonText, ToolSpec, alias, alias_clash};
@@ -20,9 +20,6 @@ use crate::options::Bounds;
 
 /// Most values in arguments that are checked against a schema. Only these arguments become a tree in memory.
 const MOST_CHECKED: usize = 100_000;
-
-/// Most digits of an integer that an error shows.
-const LONGEST_SHOWN: usize = 100;
 
 /// Tool calls of one run that may wait for answers at once.
 const MOST_AT_ONCE: usize = 1024;
@@ -48,12 +45,6 @@ enum BadArguments {
     NoObject,
     #[error("can't be sent: {0}")]
     Unsendable(#[from] serde_json::Error),
-    /// A check would round the integer.
-    #[error(
-        "can't be checked: {0} has more than 64 bits, and the tool's input schema has rules about numbers; send it as \
-         a string"
-    )]
-    Inexact(String),
     #[error("can't be checked: its input schema can't be used: {0}")]
     NoSchema(String),
     #[error(transparent)]
@@ -133,7 +124,11 @@ impl Gate {
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told = Vec::with_capacity(specs.len());
         for spec in specs {
-            let schema = spec.input_schema.as_ref().map(Declared::compile).transpose();
+            let schema = spec
+                .input_schema
+                .as_ref()
+                .map(|text| Schema::read(text.raw().get()).map_err(|e| e.brief()))
+                .transpose();
             if let Err(why) = &schema {
                 // The schema may be good for another reader, and the other tools can be used.
                 tracing::warn!(tool = spec.name, why, "a tool's calls are refused: its input schema can't be used");
@@ -253,12 +248,6 @@ impl Gate {
 }
 
 impl Declared {
-    /// Compiles an input schema. The error says why it can't be used.
-    fn compile(text: &JsonText) -> Result<Schema, String> {
-        let tree = serde_json::from_str(text.raw().get()).map_err(|e| e.to_string())?;
-        Schema::compile(&tree).map_err(|e| e.brief())
-    }
-
     /// Checks arguments. They have one reading, because no key appears twice, so what is checked is what is sent.
     /// `capable`: the job's capabilities check them, too.
     fn check(&self, arguments: &RawValue, capable: bool) -> Result<(), BadArguments> {
@@ -273,10 +262,7 @@ impl Declared {
             return Err(BadArguments::NoObject);
         }
         let Some(schema) = schema else { return Ok(()) };
-        if let Some(digits) = large_integer(text).filter(|_| schema.judges_numbers()) {
-            return Err(BadArguments::Inexact(digits.chars().take(LONGEST_SHOWN).collect()));
-        }
-        Ok(schema.check(&serde_json::from_str(text)?, text.len())?)
+        Ok(schema.check(&Tree::read(text)?, text.len())?)
     }
 }
 

@@ -13,6 +13,7 @@ mod approval;
 mod call;
 mod capabilities;
 mod client;
+mod exact;
 mod failure;
 mod gate;
 #[cfg(test)]

@@ -9,12 +9,16 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
+use jsonschema::json::Json;
 use jsonschema::paths::Location;
-use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use jsonschema::{Keyword, PatternOptions, Retrieve, ValidationError, ValidationOptions, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
+use thermae_capabilities::Tree;
 
+use super::exact::{Exact, Numbers, Rule};
 use super::pattern;
 
 /// The keyword that counts visits. Its value is the cost of one visit.
@@ -47,6 +51,9 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Options of a validator of arguments in this form.
+type Options<'i, J> = ValidationOptions<'i, Arc<dyn Retrieve>, J>;
+
 /// Why a schema can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -63,6 +70,9 @@ pub(super) enum Error {
     /// No engine reads the pattern as ECMA-262 means it.
     #[error("the pattern {0:?} can't be read: {1}")]
     Pattern(String, String),
+    /// It is not JSON, or has several readings.
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
     /// It is not a schema.
     #[error(transparent)]
     Invalid(Box<ValidationError<'static>>),
@@ -99,38 +109,50 @@ impl Mismatch {
 
 /// One tool's input schema.
 pub(super) struct Schema {
-    validator: Validator,
+    validator: Validator<Exact>,
     /// Number of values in the schema. `None` if it has references or anchors, because a check may then take as long as
     /// its budget allows.
     size: Option<usize>,
-    /// Whether it has rules about numbers.
-    judges_numbers: bool,
     /// The patterns that were written anew, and what they were.
     patterns: Vec<(String, String)>,
 }
 
 impl Schema {
-    /// Compiles a schema. Its patterns run in linear time, or else with at most [`STEPS_BACK`] in a match.
+    /// Reads and compiles a schema. Its numbers are exact. Its patterns run in linear time, or else with at most
+    /// [`STEPS_BACK`] in a match.
+    ///
+    /// # Errors
+    /// It is not JSON, has a key twice, is not a schema, points outside itself, is too deep, or has a pattern that can't
+    /// be read.
+    pub(super) fn read(text: &str) -> Result<Self, Error> {
+        let mut numbers = Numbers::default();
+        let schema = numbers.tree(&Tree::read(text)?);
+        Self::with(schema, numbers)
+    }
+
+    /// Compiles a schema that has been read already.
     ///
     /// # Errors
     /// It is not a schema, points outside itself, is too deep, or has a pattern that can't be read.
     pub(super) fn compile(schema: &Value) -> Result<Self, Error> {
-        let mut schema = schema.clone();
-        let (values, judges_numbers) = (size(&schema), judges_numbers(&schema));
+        Self::with(schema.clone(), Numbers::default())
+    }
+
+    fn with(mut schema: Value, numbers: Numbers) -> Result<Self, Error> {
+        let values = size(&schema);
         let mut patterns = Patterns::default();
         patterns.find(&schema)?;
         patterns.write(&mut schema)?;
         let plain = mark(&mut schema)? == 0;
         let size = (plain && !patterns.backtrack).then(|| usize::try_from(values).unwrap_or(usize::MAX));
-        let options = jsonschema::options();
         let validator = patterns
-            .choose(options)
+            .choose(numbers.options(jsonschema::options_for()))
             .with_keyword(COST, |_: &Map<String, Value>, cost: &Value, _: Location| {
-                Ok(Box::new(Meter(cost.as_u64().unwrap_or(1))) as Box<dyn for<'i> Keyword<'i>>)
+                Ok(Box::new(Meter(cost.as_u64().unwrap_or(1))) as Rule)
             })
             .build(&schema)
             .map_err(|e| Error::Invalid(Box::new(e)))?;
-        Ok(Self { validator, size, judges_numbers, patterns: patterns.written })
+        Ok(Self { validator, size, patterns: patterns.written })
     }
 
     /// Estimates the work to check this many bytes, in bytes read.
@@ -138,27 +160,26 @@ impl Schema {
         self.size.map_or(usize::MAX, |size| bytes.saturating_mul(size.div_ceil(4)))
     }
 
-    /// Whether it has rules about numbers. A tree rounds large integers, so such a rule can't judge them.
-    pub(super) fn judges_numbers(&self) -> bool {
-        self.judges_numbers
-    }
-
-    /// An error's text, with the patterns as the schema has them.
-    fn told(&self, error: ValidationError<'_>) -> String {
-        let text = error.to_string();
-        self.patterns.iter().fold(text, |text, (new, old)| text.replace(new, old))
+    /// What the validator found wrong. Its own text has rounded numbers and the patterns that were written anew, so
+    /// what the arguments and the schema have takes their place.
+    fn mismatch(&self, error: &ValidationError<'_>, arguments: &Tree) -> Mismatch {
+        let at = error.instance_path().to_string();
+        let text = match arguments.at(&at) {
+            Some(Tree::Number(number)) => error.masked_with(number.to_string()).to_string(),
+            _ => error.to_string(),
+        };
+        let why = self.patterns.iter().fold(text, |text, (new, old)| text.replace(new, old));
+        Mismatch::Value { at, why: cut(&why).to_owned() }
     }
 
     /// Checks arguments that had this many bytes.
     ///
     /// # Errors
     /// What is wrong with the arguments.
-    pub(super) fn check(&self, arguments: &Value, bytes: usize) -> Result<(), Mismatch> {
+    pub(super) fn check(&self, arguments: &Tree, bytes: usize) -> Result<(), Mismatch> {
         LEFT.set(BUDGET + BUDGET_PER_BYTE.saturating_mul(bytes as u64).min(LARGEST_ADDITION));
         let checked = catch_unwind(AssertUnwindSafe(|| {
-            self.validator
-                .validate(arguments)
-                .map_err(|e| Mismatch::Value { at: e.instance_path().to_string(), why: cut(&self.told(e)).to_owned() })
+            self.validator.validate(arguments).map_err(|error| self.mismatch(&error, arguments))
         }));
         match checked {
             Ok(result) => result,
@@ -210,7 +231,7 @@ impl Patterns {
     }
 
     /// The options with the engine that these patterns need.
-    fn choose<'i>(&self, options: jsonschema::ValidationOptions<'i>) -> jsonschema::ValidationOptions<'i> {
+    fn choose<'i, J: Json>(&self, options: Options<'i, J>) -> Options<'i, J> {
         if self.backtrack {
             options.with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(STEPS_BACK))
         } else {
@@ -266,13 +287,13 @@ impl Meter {
     }
 }
 
-impl<'i> Keyword<'i> for Meter {
-    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
+impl<'i> Keyword<'i, Exact> for Meter {
+    fn validate(&self, _: &'i Tree) -> Result<(), ValidationError<'i>> {
         self.charge();
         Ok(())
     }
 
-    fn is_valid(&self, _: &'i Value) -> bool {
+    fn is_valid(&self, _: &'i Tree) -> bool {
         self.charge();
         true
     }
@@ -366,29 +387,6 @@ impl Seen {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether a schema has a rule that compares numbers. The names of rules are looked for everywhere, as references are.
-fn judges_numbers(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => map.iter().any(|(key, value)| match key.as_str() {
-            "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" | "multipleOf" | "divisibleBy" => true,
-            "uniqueItems" => value == &Value::Bool(true),
-            "const" | "enum" => has_number(value),
-            _ => judges_numbers(value),
-        }),
-        Value::Array(items) => items.iter().any(judges_numbers),
-        _ => false,
-    }
-}
-
-fn has_number(value: &Value) -> bool {
-    match value {
-        Value::Number(_) => true,
-        Value::Object(map) => map.values().any(has_number),
-        Value::Array(items) => items.iter().any(has_number),
-        _ => false,
     }
 }
 

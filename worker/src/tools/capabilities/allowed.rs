@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_capabilities::{
     Arguments, At, BadArguments, BadResult, Call, Capability, Counts, Denied, Grant, InMemory, Rules, Schemas, Set,
-    Take, Taken, TooManySets, decide,
+    Take, Taken, TooManySets, Tree, decide,
 };
 use thermae_schemas::{ClientId, ErrorCode};
 
@@ -95,14 +95,10 @@ impl Allowed {
     ///
     /// # Errors
     /// Why the call must not be made.
-    pub(super) fn propose(
-        &self,
-        tool: &str,
-        arguments: &RawValue,
-    ) -> Result<(Grant, Box<RawValue>, Vec<Take>), Refused> {
+    pub(super) fn propose(&self, tool: &str, arguments: &RawValue) -> Result<(Grant, Vec<Take>), Refused> {
         let asked = Asked { own: &self.counts, spent: &self.spent, takes: Mutex::default() };
-        let (grant, arguments) = self.decide_by(tool, arguments, &asked)?;
-        Ok((grant, arguments, asked.takes.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        let grant = self.decide_by(tool, arguments, &asked)?;
+        Ok((grant, asked.takes.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Has the registry count what was proposed, and then counts for the job's own set. `false` if a capability of the
@@ -121,11 +117,11 @@ impl Allowed {
         Ok(taken == Taken::All)
     }
 
-    /// Decides a call, and counts it if it is allowed. Returns what must leave the worker: exactly what was checked.
+    /// Decides a call, and counts it if it is allowed.
     ///
     /// # Errors
     /// Why the call must not be made.
-    pub(super) fn decide(&self, tool: &str, arguments: &RawValue) -> Result<(Grant, Box<RawValue>), Refused> {
+    pub(super) fn decide(&self, tool: &str, arguments: &RawValue) -> Result<Grant, Refused> {
         self.decide_by(tool, arguments, &self.counts)
     }
 
@@ -134,7 +130,7 @@ impl Allowed {
         tool: &str,
         arguments: &RawValue,
         counts: &impl Counts<Error = Infallible>,
-    ) -> Result<(Grant, Box<RawValue>), Refused> {
+    ) -> Result<Grant, Refused> {
         let unread = |why: &BadArguments| {
             let text = match why {
                 BadArguments::Unreadable(error) => format!("the arguments of {tool:?} can't be checked: {error}"),
@@ -143,13 +139,12 @@ impl Allowed {
             Refused::new(ErrorCode::ToolArguments, text)
         };
         let arguments = Arguments::read(arguments.get()).map_err(|error| unread(&error))?;
-        let granted = decide(&self.rules, Call { tool, arguments: &arguments }, &self.schemas, counts);
-        let grant = granted.map_err(|denied| match denied {
-            Denied::Refused(refusal) => Refused::new(ErrorCode::CapabilityRefused, refusal.to_string()),
-            Denied::Counts(never) => match never {},
-        })?;
-        let internal = |error: serde_json::Error| Refused::new(ErrorCode::Internal, error.to_string());
-        Ok((grant, RawValue::from_string(arguments.into_text()).map_err(internal)?))
+        decide(&self.rules, Call { tool, arguments: &arguments }, &self.schemas, counts).map_err(
+            |denied| match denied {
+                Denied::Refused(refusal) => Refused::new(ErrorCode::CapabilityRefused, refusal.to_string()),
+                Denied::Counts(never) => match never {},
+            },
+        )
     }
 
     /// The approval that a call needs. `None` if it needs none.
@@ -161,18 +156,13 @@ impl Allowed {
         Some(Needed { at, pattern, next: approval.next, timeout: approval.timeout() })
     }
 
-    /// Checks the result of a call. Returns what the code may have.
+    /// Checks the result of a call.
     ///
     /// # Errors
     /// The code must not get the result.
-    pub(super) fn check(&self, grant: &Grant, result: Box<RawValue>) -> Result<Box<RawValue>, Refused> {
-        let bad = |error: &BadResult| Refused::new(ErrorCode::ToolAnswer, error.to_string());
-        match grant.check_result(&self.rules, result.get(), &self.schemas).map_err(|error| bad(&error))? {
-            None => Ok(result),
-            Some(text) => {
-                RawValue::from_string(text).map_err(|error| Refused::new(ErrorCode::Internal, error.to_string()))
-            }
-        }
+    pub(super) fn check(&self, grant: &Grant, result: &RawValue) -> Result<(), Refused> {
+        let bad = |error: BadResult| Refused::new(ErrorCode::ToolAnswer, error.to_string());
+        grant.check_result(&self.rules, result.get(), &self.schemas).map_err(bad)
     }
 
     /// Estimates the work to decide a call with this many bytes of arguments, in bytes read.
@@ -194,16 +184,17 @@ fn cost(schemas: &HashMap<At, Schema>, bytes: usize) -> usize {
 
 impl Schemas for Compiled {
     fn arguments(&self, at: At, arguments: &Arguments) -> Result<(), String> {
-        check(self.arguments.get(&at), arguments.tree(), arguments.text().len())
+        let schema = self.arguments.get(&at);
+        arguments.readings().try_for_each(|tree| check(schema, tree, arguments.text().len()))
     }
 
-    fn result(&self, at: At, result: &Value, bytes: usize) -> Result<(), String> {
+    fn result(&self, at: At, result: &Tree, bytes: usize) -> Result<(), String> {
         check(self.results.get(&at), result, bytes)
     }
 }
 
 /// Checks a value that had this many bytes. A schema that is not there fits nothing.
-fn check(schema: Option<&Schema>, value: &Value, bytes: usize) -> Result<(), String> {
+fn check(schema: Option<&Schema>, value: &Tree, bytes: usize) -> Result<(), String> {
     let schema = schema.ok_or("there is no such schema")?;
     schema.check(value, bytes).map_err(|mismatch| mismatch.why())
 }

@@ -27,7 +27,7 @@ impl Capable {
         Self { inner, approvals, heavy }
     }
 
-    /// Decides a call and counts it, with `steps` of work for each look. Returns what must leave the worker.
+    /// Decides a call and counts it, with `steps` of work for each look. Returns the arguments, as they came.
     async fn decide(
         &self,
         allowed: &Arc<Allowed>,
@@ -36,10 +36,10 @@ impl Capable {
         steps: usize,
     ) -> Result<(Grant, Box<RawValue>), Refused> {
         if let Some(held) = allowed.token() {
-            return self.decide_with(held, allowed, tool, arguments.into(), steps).await;
+            return self.decide_with(held, allowed, tool, arguments, steps).await;
         }
         let (allowed, tool) = (Arc::clone(allowed), tool.to_owned());
-        self.heavy.check(steps, move || allowed.decide(&tool, &arguments)).await
+        self.heavy.check(steps, move || Ok((allowed.decide(&tool, &arguments)?, arguments))).await
     }
 
     /// The same for a job with a token.
@@ -48,18 +48,20 @@ impl Capable {
         held: &Held,
         allowed: &Arc<Allowed>,
         tool: &str,
-        arguments: Arc<RawValue>,
+        mut arguments: Box<RawValue>,
         steps: usize,
     ) -> Result<(Grant, Box<RawValue>), Refused> {
         // Between a proposal and its count, no other call may use up what is proposed.
         let _turn = held.turn().await;
         held.verify_again(&self.heavy).await?;
         loop {
-            let (its, tool, arguments) = (Arc::clone(allowed), tool.to_owned(), Arc::clone(&arguments));
-            let (grant, text, takes) = self.heavy.check(steps, move || its.propose(&tool, &arguments)).await?;
+            let (its, tool) = (Arc::clone(allowed), tool.to_owned());
+            let proposed = self.heavy.check(steps, move || Ok((its.propose(&tool, &arguments)?, arguments)));
+            let ((grant, takes), same) = proposed.await?;
             if allowed.count(held, &takes).await? {
-                return Ok((grant, text));
+                return Ok((grant, same));
             }
+            arguments = same;
         }
     }
 }
@@ -89,7 +91,7 @@ impl Provider for Capable {
             Some(own) => tokio::time::timeout(own, answer).await.unwrap_or_else(|_| Err(late(tool, own).into()))?,
         };
         let steps = allowed.cost_of_result(&grant, result.get().len());
-        Ok(self.heavy.check(steps, move || allowed.check(&grant, result)).await?)
+        Ok(self.heavy.check(steps, move || allowed.check(&grant, &result).map(|()| result)).await?)
     }
 }
 
@@ -176,17 +178,16 @@ mod tests {
             ("t", r#"{"n": true}"#, "because n is true"),
             ("u", r#"{"n": 1}"#, "capability_refused: \"u\" is not allowed: no capability has a pattern"),
             ("t", r#"{"n": 1, "n": 6}"#, "tool_arguments: the arguments of \"t\" can't be checked: the key \"n\""),
-            ("t", r#"{"n": 36893488147419103232}"#, "has more than 64 bits"),
+            ("t", r#"{"n": 36893488147419103233}"#, "because n is 36893488147419103233"),
+            ("t", r#"{"n": 5.00000000000000000001}"#, "because n is 5.00000000000000000001"),
         ] {
             let error = ask(&capable, &gate, tool, arguments).await.unwrap_err();
             assert!(error.contains(why), "{arguments}: {error}");
         }
         assert!(echo.0.lock().await.is_empty());
         for _ in 0..2 {
-            assert_eq!(
-                ask(&capable, &gate, "t", r#"{"n":  5.0, "b": "\u0061"}"#).await.unwrap(),
-                r#"{"b":"a","n":5.0}"#
-            );
+            let text = r#"{"n":  5.0, "b": "\u0061", "a": 36893488147419103233}"#;
+            assert_eq!(ask(&capable, &gate, "t", text).await.unwrap(), text);
         }
         let spent = ask(&capable, &gate, "t", r#"{"n": 1}"#).await.unwrap_err();
         assert!(spent.contains("all its calls are used: 2"), "{spent}");
@@ -198,10 +199,10 @@ mod tests {
         let set = r#"[{"pattern": "t", "result": {"properties": {"n": {"type": "integer"}}}, "max_result_bytes": 20},
                       {"pattern": "u", "max_result_bytes": 5}]"#;
         let (capable, _, gate) = under(Some(set));
-        assert_eq!(ask(&capable, &gate, "t", r#"{"n": 1}"#).await.unwrap(), r#"{"n":1}"#);
+        assert_eq!(ask(&capable, &gate, "t", r#"{"n": 1}"#).await.unwrap(), r#"{"n": 1}"#);
         for (tool, arguments, why) in [
             ("t", r#"{"n": "1"}"#, "tool_answer: the result does not match the schema of capabilities[0]: at /n: "),
-            ("t", r#"{"long": "12345678901"}"#, "the result has 22 bytes, and the capability allows at most 20"),
+            ("t", r#"{"long": "12345678901"}"#, "the result has 23 bytes, and the capability allows at most 20"),
             ("u", r#"{"n":1}"#, "the result has 7 bytes, and the capability allows at most 5"),
         ] {
             let error = ask(&capable, &gate, tool, arguments).await.unwrap_err();

@@ -99,23 +99,96 @@ fn arguments_leave_as_they_came() {
 }
 
 #[test]
-fn a_rule_about_numbers_never_judges_a_rounded_one() {
-    for rule in [
-        json!({"const": 100_000_000_000_000_000_000_u128 as f64}),
-        json!({"enum": ["a", 1e20]}),
-        json!({"maximum": 1e20}),
-        json!({"exclusiveMinimum": 0}),
-        json!({"multipleOf": 2}),
+fn a_schema_judges_numbers_exactly() {
+    // Each schema has an argument that it allows, and one that it refuses. As floats, both are the same.
+    for (schema, good, bad) in [
+        (r#"{"const": 18446744073709551617}"#, "18446744073709551617", "18446744073709551616"),
+        (
+            r#"{"const": [{"a": 18446744073709551617}]}"#,
+            r#"[{"a":18446744073709551617.0}]"#,
+            r#"[{"a":18446744073709551618}]"#,
+        ),
+        (
+            r#"{"enum": [0.5, 18446744073709551617, 18446744073709551619]}"#,
+            "18446744073709551619",
+            "18446744073709551618",
+        ),
+        (r#"{"const": 2}"#, "2.0", "2.00000000000000000001"),
+        (r#"{"const": 0.1}"#, "0.10", "0.1000000000000000055511151231257827"),
+        (r#"{"enum": [1, 2]}"#, "2.0", "2.00000000000000000001"),
+        (r#"{"maximum": 18446744073709551616}"#, "18446744073709551616", "18446744073709551617"),
+        (r#"{"maximum": 1e30}"#, "1000000000000000000000000000000", "1000000000000000000000000000001"),
+        (r#"{"maximum": 100}"#, "100", "100.0000000000000000001"),
+        (r#"{"minimum": -9223372036854775809}"#, "-9223372036854775809", "-9223372036854775810"),
+        (r#"{"exclusiveMaximum": 18446744073709551618}"#, "18446744073709551617", "18446744073709551618"),
+        (r#"{"exclusiveMinimum": 18446744073709551616}"#, "18446744073709551617", "18446744073709551616.0"),
+        (r#"{"multipleOf": 2}"#, "36893488147419103234", "36893488147419103233"),
+        (r#"{"multipleOf": 18446744073709551617}"#, "36893488147419103234", "36893488147419103233"),
+        (r#"{"multipleOf": 0.01}"#, "4.35", "4.355"),
+        (r#"{"type": "integer"}"#, "184467440737095516170e-1", "18446744073709551617.5"),
+        (
+            r#"{"uniqueItems": true}"#,
+            "[18446744073709551616,18446744073709551617]",
+            "[18446744073709551616,1.8446744073709551616e19]",
+        ),
+        (r#"{"not": {"const": 18446744073709551617}}"#, "18446744073709551616", "18446744073709551617"),
+        (
+            r#"{"items": {"anyOf": [{"const": 1e20}, {"minimum": 1e21}]}}"#,
+            "[100000000000000000000]",
+            "[100000000000000000001]",
+        ),
     ] {
         let mut tool = spec("t");
-        tool.input_schema = Some((&json!({"properties": {"n": rule}})).into());
+        let text = format!(r#"{{"properties": {{"n": {schema}}}}}"#);
+        tool.input_schema = Some(JsonText::new(text).unwrap());
         let (gate, _) = Gate::new(&[tool], Bounds::default()).unwrap();
-        for digits in ["100000000000000000001", "18446744073709551616", "-9223372036854775809"] {
-            let arguments = RawValue::from_string(format!(r#"{{"n": {digits}}}"#)).unwrap();
-            let refused = gate.check("t", arguments).unwrap_err();
-            assert!(refused.message.contains(digits), "{rule}: {}", refused.message);
-        }
+        let check = |n: &str| gate.check("t", RawValue::from_string(format!(r#"{{"n": {n}}}"#)).unwrap());
+        assert_eq!(check(good).unwrap().get(), format!(r#"{{"n": {good}}}"#), "{schema}");
+        let refused = check(bad).expect_err(schema);
+        assert_eq!(refused.code, ErrorCode::ToolArguments, "{schema}");
     }
+}
+
+#[test]
+fn errors_have_numbers_as_they_were_written() {
+    let refused = |schema: &str, n: &str| {
+        let mut tool = spec("t");
+        tool.input_schema = Some(JsonText::new(format!(r#"{{"properties": {{"n": {schema}}}}}"#)).unwrap());
+        let (gate, _) = Gate::new(&[tool], Bounds::default()).unwrap();
+        gate.check("t", RawValue::from_string(format!(r#"{{"n": {n}}}"#)).unwrap()).unwrap_err().message
+    };
+    for (schema, n, why) in [
+        (r#"{"type": "string"}"#, "18446744073709551617", "18446744073709551617 is not of type \"string\""),
+        (r#"{"maximum": 1e2}"#, "100.50", "100.50 is greater than the maximum of 1e2"),
+        (r#"{"exclusiveMinimum": 0}"#, "0.0", "0.0 is less than or equal to the minimum of 0"),
+        (r#"{"multipleOf": 3}"#, "36893488147419103234", "36893488147419103234 is not a multiple of 3"),
+        (r#"{"const": 18446744073709551617}"#, "1", "1 is not 18446744073709551617"),
+    ] {
+        let message = refused(schema, n);
+        assert!(message.ends_with(&format!("do not match its input schema at /n: {why}")), "{message}");
+    }
+}
+
+#[test]
+fn draft_4_says_beside_a_bound_whether_it_is_strict() {
+    let mut tool = spec("t");
+    let schema = r#"{"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"n": {"maximum": 5, "exclusiveMaximum": true, "minimum": 0, "exclusiveMinimum": false}}}"#;
+    tool.input_schema = Some(JsonText::new(schema.into()).unwrap());
+    let (gate, _) = Gate::new(&[tool], Bounds::default()).unwrap();
+    for (n, fits) in [(5, false), (4, true), (0, true), (-1, false)] {
+        assert_eq!(gate.check("t", raw(&json!({"n": n}))).is_ok(), fits, "{n}");
+    }
+}
+
+#[test]
+fn a_schema_that_rounds_many_numbers_to_one_is_read_soon() {
+    let numbers: Vec<_> = (0..20_000).map(|n| format!("1844674407370955161{n:05}")).collect();
+    let mut tool = spec("t");
+    let schema = format!(r#"{{"properties": {{"n": {{"enum": [{}]}}}}}}"#, numbers.join(","));
+    tool.input_schema = Some(JsonText::new(schema).unwrap());
+    let (gate, _) = Gate::new(&[tool], Bounds::default()).unwrap();
+    let check = |n: &str| gate.check("t", RawValue::from_string(format!(r#"{{"n": {n}}}"#)).unwrap());
+    assert!(check("184467440737095516119999").is_ok() && check("184467440737095516120000").is_err());
 }
 
 #[test]
