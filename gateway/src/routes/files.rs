@@ -15,6 +15,11 @@ use crate::problem::Problem;
 use crate::range::{Part, part};
 use crate::service::{FileRead, etag, path, regular};
 
+/// What an entry of a listing takes on its way through the gateway, as JSON and read.
+const PER_ENTRY: usize = 1 << 10;
+/// What a listing takes, before its length is known.
+const LISTING: usize = 2 << 20;
+
 pub(super) async fn list(call: Call) -> Result<Response, Problem> {
     let session = call.name("name")?;
     listed(&call, session, ".".into()).await
@@ -22,7 +27,10 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
 
 async fn listed(call: &Call, session: SessionName, path: PathText) -> Result<Response, Problem> {
     let (depth, most) = (call.query("depth")?.unwrap_or(1), call.query("most")?);
-    call.holder.json(StatusCode::OK, &call.service.sessions.list(session, path, depth, most).await?)
+    let mut held = call.holder.hold(LISTING)?;
+    let listing = call.service.sessions.list(session, path, depth, most).await?;
+    call.holder.grow(&mut held, (listing.entries.len() * PER_ENTRY).saturating_sub(LISTING))?;
+    call.holder.json(StatusCode::OK, &listing)
 }
 
 /// The session, and the path of the file in it.
