@@ -31,7 +31,7 @@ use thermae_backplane::registry::{
     FinishRequest, Gone, Holder, JobKey, Keep, MOST_COUNTS, Notice, RUNNING_TTL, Registry, ResolveRequest, SESSION_TTL,
     ShelveRequest, StartRequest, Usage, capacity_of,
 };
-use thermae_schemas::{Heartbeat, IfGone, PoolName, SessionName, Status, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, IfGone, JobId, PoolName, SessionName, Status, TenantName, WorkerId};
 use tokio::sync::broadcast;
 
 use link::Shared;
@@ -339,11 +339,12 @@ impl Registry for Redis {
         tenant: &TenantName,
         session: &SessionName,
         worker: &WorkerId,
+        creator: Option<&JobId>,
         gone: Gone,
     ) -> Result<(), Error> {
         let call = self.shared.call(&scripts::END_SESSION, |to| {
             to.arg(tenant.as_str()).arg(session.as_str()).arg(worker.as_str());
-            to.arg(reply::gone_word(gone)).arg(millis(SESSION_TTL));
+            to.arg(reply::gone_word(gone)).arg(millis(SESSION_TTL)).arg(optional(creator));
         });
         call.await.map(drop)
     }

@@ -117,11 +117,15 @@ pub trait Registry: Send + Sync + 'static {
     async fn bury(&self, worker: &WorkerId) -> Result<(), Error>;
 
     /// A worker reports that one of its sessions has ended. `gone` decides the answer to later jobs of that session.
+    ///
+    /// `creator` is the job that made the session, or was to make it. If another job was to make the session that has
+    /// the name now, nothing is changed: then it is a later one.
     async fn end_session(
         &self,
         tenant: &TenantName,
         session: &SessionName,
         worker: &WorkerId,
+        creator: Option<&JobId>,
         gone: Gone,
     ) -> Result<(), Error>;
 

@@ -1,7 +1,10 @@
--- ARGV: 2 tenant, 3 session, 4 worker, 5 gone, 6 session ttl
+-- ARGV: 2 tenant, 3 session, 4 worker, 5 gone, 6 session ttl, 7 the job that made it, or empty
 local key = session_key(ARGV[2], ARGV[3])
-local w, g = unpack(redis.call('HMGET', key, 'w', 'g'))
+local w, g, c = unpack(redis.call('HMGET', key, 'w', 'g', 'c'))
 if w ~= ARGV[4] or g then return 0 end
+-- The name may be a later session's.
+local creator = optional(ARGV[7])
+if c and creator and c ~= creator then return 0 end
 if ARGV[5] == 'closed' then
   redis.call('DEL', key)
 else

@@ -10,7 +10,7 @@ use thermae_backplane::registry::{
     Admit, Admitted, Beat, Claim, CountRequest, Counted, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone,
     Holder, JobKey, Local, Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
-use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, JobId, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::{Mutex, broadcast};
 
 /// A registry that panics, fails or waits when the test says so.
@@ -118,9 +118,10 @@ impl Registry for Faulty {
         tenant: &TenantName,
         session: &SessionName,
         worker: &WorkerId,
+        creator: Option<&JobId>,
         gone: Gone,
     ) -> Result<(), Error> {
-        self.inner.end_session(tenant, session, worker, gone).await
+        self.inner.end_session(tenant, session, worker, creator, gone).await
     }
     async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error> {
         self.inner.session_holder(tenant, session).await

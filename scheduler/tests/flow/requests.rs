@@ -140,7 +140,7 @@ async fn a_request_whose_session_is_not_there_says_why() {
     let mut told = control(&worker).await;
     for (name, gone) in [("idle", Gone::Expired), ("lost", Gone::Lost)] {
         let session = SessionName::new(name).unwrap();
-        servers.registry.end_session(&tenant("acme"), &session, &worker.id, gone).await.unwrap();
+        servers.registry.end_session(&tenant("acme"), &session, &worker.id, None, gone).await.unwrap();
     }
     dead.beat(WorkerState::Ready, Duration::ZERO).await;
     // A worker that was away for so long that its queue is gone.

@@ -112,7 +112,7 @@ impl Sessions {
             home.held.discard("its session ended");
         }
         tracing::debug!(session = %session.key.1, ?gone, "a session ended");
-        self.end(&session.key, gone).await;
+        self.end(&session.key, Some(&session.creator), gone).await;
         for job in waiting {
             let span = span(&job.work);
             self.turn_away(&job.delivery, &job.work, gone).instrument(span).await;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use ahash::HashMap;
 use thermae_backplane::bus::Delivery;
 use thermae_backplane::registry::Gone;
-use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionHeld, SessionName, TenantName};
+use thermae_schemas::{ErrorCode, IfGone, JobId, Outcome, SessionHeld, SessionName, TenantName};
 use thermae_service::supervise::caught;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -49,11 +49,27 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct State {
     held: HashMap<Key, Arc<Session>>,
-    ended: VecDeque<(Key, Gone)>,
+    ended: VecDeque<Past>,
+}
+
+/// A session that has ended.
+struct Past {
+    key: Key,
+    creator: JobId,
+    gone: Gone,
+}
+
+impl State {
+    /// The last session of this name that has ended.
+    fn past(&self, key: &Key) -> Option<&Past> {
+        self.ended.iter().rfind(|past| past.key == *key)
+    }
 }
 
 struct Session {
     key: Key,
+    /// The job that was to make it.
+    creator: JobId,
     pool: Arc<Pool>,
     queue: Queue,
     beside: Beside,
@@ -62,10 +78,10 @@ struct Session {
 }
 
 impl Session {
-    fn new(key: Key, pool: Arc<Pool>) -> Self {
+    fn new(key: Key, creator: JobId, pool: Arc<Pool>) -> Self {
         let idle_ms = AtomicU64::new(pool.options().session_idle.as_millis());
         let beside = Beside::new(pool.options().bounds.session_requests);
-        Self { key, pool, queue: Queue::new(), beside, idle_ms }
+        Self { key, creator, pool, queue: Queue::new(), beside, idle_ms }
     }
 
     fn idle(&self) -> Duration {
@@ -103,7 +119,7 @@ impl Sessions {
         }
         let key = (tenant.clone(), session.clone());
         let state = self.state();
-        let ended = || state.ended.iter().find(|(k, _)| *k == key).map_or(Gone::Lost, |(_, gone)| *gone);
+        let ended = || state.past(&key).map_or(Gone::Lost, |past| past.gone);
         let Some(session) = state.held.get(&key) else { return Err(Absent::Gone(ended())) };
         Presence::begin(session).map_err(|why| match why {
             Why::Full => Absent::Full(beside::MOST_OPEN),
@@ -138,9 +154,9 @@ impl Sessions {
         let refusal = if work.create_session { self.make_room(&mut state, &work) } else { Err(None) };
         match refusal {
             Ok(pool) => {
-                let session = Arc::new(Session::new(key.clone(), pool));
+                let session = Arc::new(Session::new(key.clone(), work.key.job.clone(), pool));
                 drop(session.queue.push(work, delivery, u64::MAX));
-                state.ended.retain(|(k, _)| *k != key);
+                state.ended.retain(|past| past.key != key);
                 state.held.insert(key, Arc::clone(&session));
                 self.ctx.metrics.sessions.set(state.held.len() as i64);
                 drop(state);
@@ -153,10 +169,28 @@ impl Sessions {
                 });
             }
             Err(outcome) => {
-                let gone = state.ended.iter().find(|(k, _)| *k == key).map_or(Gone::Lost, |(_, gone)| *gone);
+                let past = state.past(&key);
+                let (creator, gone) = past.map_or((None, Gone::Lost), |past| (Some(past.creator.clone()), past.gone));
                 drop(state);
                 let sessions = Arc::clone(self);
-                self.tasks.spawn(async move { sessions.refuse(key, work, delivery, outcome, gone).await });
+                self.tasks.spawn(async move {
+                    let span = span(&work);
+                    let refuse = async {
+                        match outcome {
+                            Some(outcome) => {
+                                // The session was placed here and never made, so its name is free again.
+                                sessions.end(&key, Some(&work.key.job), Gone::Closed).await;
+                                reject(&sessions.ctx, &delivery, &work, outcome).await;
+                            }
+                            None => {
+                                // A late heartbeat may have announced it again.
+                                sessions.end(&key, creator.as_ref(), gone).await;
+                                sessions.turn_away(&delivery, &work, gone).await;
+                            }
+                        }
+                    };
+                    refuse.instrument(span).await;
+                });
             }
         }
     }
@@ -196,11 +230,11 @@ impl Sessions {
 
     /// Removes a session from the table. The session's own task ends it.
     fn forget(&self, state: &mut State, key: &Key, gone: Gone) {
-        state.held.remove(key);
+        let Some(session) = state.held.remove(key) else { return };
         if state.ended.len() == REMEMBERED {
             state.ended.pop_front();
         }
-        state.ended.push_back((key.clone(), gone));
+        state.ended.push_back(Past { key: key.clone(), creator: session.creator.clone(), gone });
         self.ctx.metrics.sessions.set(state.held.len() as i64);
         let why = match gone {
             Gone::Expired => "expired",
@@ -211,31 +245,12 @@ impl Sessions {
     }
 
     /// Tells the registry that a session has ended.
-    async fn end(&self, key: &Key, gone: Gone) {
+    async fn end(&self, key: &Key, creator: Option<&JobId>, gone: Gone) {
         let (ctx, id) = (&self.ctx, &self.ctx.id);
-        let ended = ctx.insist("end session", || ctx.registry.end_session(&key.0, &key.1, id, gone)).await;
+        let ended = ctx.insist("end session", || ctx.registry.end_session(&key.0, &key.1, id, creator, gone)).await;
         if let Some(Err(e)) = ended {
             tracing::error!(session = %key.1, error = %e, "the session's end can't be recorded");
         }
-    }
-
-    async fn refuse(&self, key: Key, work: Work, delivery: Delivery, outcome: Option<Outcome>, gone: Gone) {
-        let span = span(&work);
-        async {
-            match outcome {
-                Some(outcome) => {
-                    // The session was placed here and never made, so its name is free again.
-                    self.end(&key, Gone::Closed).await;
-                    reject(&self.ctx, &delivery, &work, outcome).await;
-                }
-                None => {
-                    self.end(&key, gone).await;
-                    self.turn_away(&delivery, &work, gone).await;
-                }
-            }
-        }
-        .instrument(span)
-        .await;
     }
 
     /// Answers a job whose session has ended.

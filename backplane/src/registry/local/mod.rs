@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use thermae_schemas::{Heartbeat, PoolName, SessionName, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, JobId, PoolName, SessionName, TenantName, WorkerId};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
@@ -188,9 +188,10 @@ impl Registry for Local {
         tenant: &TenantName,
         session: &SessionName,
         worker: &WorkerId,
+        creator: Option<&JobId>,
         gone: Gone,
     ) -> Result<(), Error> {
-        self.step(|memory, now| memory.end_session(tenant, session, worker, gone, now));
+        self.step(|memory, now| memory.end_session(tenant, session, worker, creator, gone, now));
         Ok(())
     }
 

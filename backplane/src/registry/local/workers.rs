@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use thermae_schemas::{Heartbeat, IfGone, SessionHeld, SessionName, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, IfGone, JobId, SessionHeld, SessionName, TenantName, WorkerId};
 
 use super::memory::{Forget, Memory, Session, Worker, millis};
 use crate::record::{Millis, Record};
@@ -179,12 +179,14 @@ impl Memory {
         tenant: &TenantName,
         name: &SessionName,
         worker: &WorkerId,
+        creator: Option<&JobId>,
         gone: Gone,
         now: Millis,
     ) {
         let place = (tenant.clone(), name.clone());
         let Some(session) = self.sessions.get_mut(&place) else { return };
-        if session.worker != *worker || session.gone.is_some() {
+        let is_later = session.creator.as_ref().zip(creator).is_some_and(|(its, creator)| its != creator);
+        if session.worker != *worker || session.gone.is_some() || is_later {
             return;
         }
         if gone == Gone::Closed {

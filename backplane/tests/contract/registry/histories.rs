@@ -197,7 +197,7 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
         Call::EndSession { worker: at, gone } => {
             let gone = [Gone::Expired, Gone::Lost, Gone::Closed][usize::from(gone)];
             let (tenant, session) = (tenant("acme"), session("s"));
-            registry.end_session(&tenant, &session, &worker(WORKERS[at]), gone).await.unwrap();
+            registry.end_session(&tenant, &session, &worker(WORKERS[at]), None, gone).await.unwrap();
             String::new()
         }
         // The caller does this.

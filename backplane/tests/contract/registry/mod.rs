@@ -202,6 +202,7 @@ suite! {
     an_idempotency_key_is_free_once_its_job_is_forgotten,
     a_session_stays_with_its_worker,
     a_session_that_is_gone_is_never_silently_made_anew,
+    the_end_of_a_session_leaves_a_later_one_of_its_name,
     a_session_whose_worker_left_is_lost,
     a_session_of_a_job_that_started_is_lost_with_its_worker,
     the_next_job_may_make_a_session_that_was_never_made,

@@ -12,7 +12,7 @@ use thermae_backplane::registry::{
     self, Admit, Admitted, Beat, Claim, CountRequest, Counted, EndUnstartedRequest, Epoch, Error, FinishRequest, Gone,
     Holder, JobKey, Notice, Registry, ResolveRequest, ShelveRequest, StartRequest, Usage,
 };
-use thermae_schemas::{Heartbeat, PoolName, SessionName, Status, Stream, TenantName, WorkerId};
+use thermae_schemas::{Heartbeat, JobId, PoolName, SessionName, Status, Stream, TenantName, WorkerId};
 use thermae_service::units::Millis;
 use tokio::sync::{broadcast, watch};
 
@@ -118,9 +118,10 @@ impl Registry for Cut {
         tenant: &TenantName,
         session: &SessionName,
         worker: &WorkerId,
+        creator: Option<&JobId>,
         gone: Gone,
     ) -> Result<(), Error> {
-        self.there()?.end_session(tenant, session, worker, gone).await
+        self.there()?.end_session(tenant, session, worker, creator, gone).await
     }
     async fn session_holder(&self, tenant: &TenantName, session: &SessionName) -> Result<Holder, Error> {
         self.there()?.session_holder(tenant, session).await

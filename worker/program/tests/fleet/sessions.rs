@@ -141,7 +141,7 @@ async fn a_drain_loses_sessions_plainly() {
     worker.end().await;
     let (tenant, session) = (fleet.tenant.clone(), SessionName::new("s").unwrap());
     // The worker has told the registry itself. Telling it again changes nothing.
-    fleet.registry.end_session(&tenant, &session, &id, Gone::Lost).await.unwrap();
+    fleet.registry.end_session(&tenant, &session, &id, None, Gone::Lost).await.unwrap();
     let job = session_job("s", "print(x)");
     let admit = fleet.admit(&tenant, &job, Some(id)).await;
     assert_eq!(admit, thermae_backplane::registry::Admitted::SessionGone(Gone::Lost));
@@ -199,7 +199,7 @@ async fn a_closed_session_frees_its_name_and_its_container() {
     .await;
     // The end is counted a moment before the registry is told. Telling it again changes nothing.
     let (tenant, session) = (fleet.tenant.clone(), SessionName::new("s").unwrap());
-    fleet.registry.end_session(&tenant, &session, &worker.id, Gone::Closed).await.unwrap();
+    fleet.registry.end_session(&tenant, &session, &worker.id, None, Gone::Closed).await.unwrap();
     let outcome = at(&mut fleet, &worker.id, &session_job("s", "print('x' in dir())")).await;
     assert_eq!((outcome.stdout.as_str(), outcome.session.unwrap().fresh), ("False\n", true));
     worker.end().await;

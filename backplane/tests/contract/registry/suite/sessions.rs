@@ -48,11 +48,11 @@ pub async fn a_session_stays_with_its_worker(registry: SharedRegistry) {
 pub async fn a_session_that_is_gone_is_never_silently_made_anew(registry: SharedRegistry) {
     registry.heartbeat(&beat("w"), TTL).await.unwrap();
     registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
-    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("v"), gone);
+    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("v"), None, gone);
     end(Gone::Expired).await.unwrap();
     let still = registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
     assert_eq!(target(still), on("w", false), "somebody else's word about it counts for nothing");
-    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), gone);
+    let end = |gone| registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), None, gone);
     end(Gone::Expired).await.unwrap();
     end(Gone::Lost).await.unwrap();
     let gone = registry.admit(&in_session("c", Some("w"), IfGone::Fail)).await.unwrap();
@@ -62,6 +62,28 @@ pub async fn a_session_that_is_gone_is_never_silently_made_anew(registry: Shared
     end(Gone::Closed).await.unwrap();
     let free = registry.admit(&in_session("e", Some("w"), IfGone::Fail)).await.unwrap();
     assert_eq!(target(free), on("w", true));
+}
+
+pub async fn the_end_of_a_session_leaves_a_later_one_of_its_name(registry: SharedRegistry) {
+    registry.heartbeat(&beat("w"), TTL).await.unwrap();
+    let end = async |creator: &str, gone| {
+        let creator = job(creator).job;
+        registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), Some(&creator), gone).await.unwrap();
+        registry.session_holder(tenant_ref(), session_ref()).await.unwrap()
+    };
+    registry.admit(&in_session("a", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(end("a", Gone::Closed).await, Holder::Nobody);
+    registry.admit(&in_session("b", Some("w"), IfGone::Fail)).await.unwrap();
+    assert_eq!(end("a", Gone::Closed).await, Holder::Worker(worker("w")), "the first one's end, told twice");
+    assert_eq!(end("a", Gone::Lost).await, Holder::Worker(worker("w")));
+    assert_eq!(end("b", Gone::Lost).await, Holder::Gone(Gone::Lost));
+    // Of one that only a heartbeat has named, nobody knows who made it.
+    let mut announced = beat("w");
+    announced.sessions = vec![held("s")];
+    assert_eq!(target(registry.admit(&in_session("c", Some("w"), IfGone::New)).await.unwrap()), on("w", true));
+    assert_eq!(end("c", Gone::Closed).await, Holder::Nobody);
+    registry.heartbeat(&announced, TTL).await.unwrap();
+    assert_eq!(end("c", Gone::Closed).await, Holder::Nobody);
 }
 
 fn tenant_ref() -> &'static thermae_schemas::TenantName {
@@ -139,7 +161,7 @@ pub async fn whoever_asks_for_a_session_learns_who_holds_it(registry: SharedRegi
     assert_eq!(registry.session_holder(&tenant("globex"), session_ref()).await.unwrap(), Holder::Nobody);
     // The question changed nothing: the first job may still make the session.
     assert_eq!(target(registry.admit(&first).await.unwrap()), on("w", true));
-    registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), Gone::Closed).await.unwrap();
+    registry.end_session(tenant_ref(), session_ref(), worker_ref("w"), None, Gone::Closed).await.unwrap();
     assert_eq!(of("s").await, Holder::Nobody);
 
     let mut announced = beat("w");
@@ -147,7 +169,7 @@ pub async fn whoever_asks_for_a_session_learns_who_holds_it(registry: SharedRegi
     registry.heartbeat(&announced, TTL).await.unwrap();
     for (name, gone) in [("idle", Gone::Expired), ("lost", Gone::Lost)] {
         assert_eq!(of(name).await, Holder::Worker(worker("w")));
-        registry.end_session(tenant_ref(), &session(name), worker_ref("w"), gone).await.unwrap();
+        registry.end_session(tenant_ref(), &session(name), worker_ref("w"), None, gone).await.unwrap();
         assert_eq!(of(name).await, Holder::Gone(gone));
     }
     registry.leave(&worker("w")).await.unwrap();
