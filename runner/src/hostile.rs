@@ -97,8 +97,7 @@ fn a_length_above_the_bound_is_refused_before_its_bytes_come() {
 }
 
 #[test]
-fn a_flood_of_small_messages_costs_no_more_than_their_number() {
-    let begun = Instant::now();
+fn every_message_of_a_flood_of_small_ones_is_taken() {
     let one = framed(b"{\"op\":\"display\"}");
     let (mut channel, mut job) = channel();
     let flood = one.repeat(10_000);
@@ -112,7 +111,6 @@ fn a_flood_of_small_messages_costs_no_more_than_their_number() {
         taken += 1;
     }
     assert_eq!(taken, 10_000);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -143,8 +141,8 @@ fn the_look_at_imports_is_linear() {
     let modules = ["numpy".to_owned(), "pandas".to_owned()];
     for piece in ["import ", "import a,", "from ", ";", ":", "\n", "import\u{2003}x\n", "\r", "a.b.c,"] {
         let begun = Instant::now();
-        scan::imports_any(&piece.repeat((256 << 10) / piece.len()), &modules);
-        assert!(begun.elapsed() < Duration::from_secs(20), "{piece:?} took {:?}", begun.elapsed());
+        scan::imports_any(&piece.repeat((1 << 20) / piece.len()), &modules);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{piece:?} took {:?}", begun.elapsed());
     }
 }
 

@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
-
 use common::beside::{argv, shell};
 use common::{Runner, bash_session, limits, preloading, program, session, setup, spec};
 use thermae_runner::frames::{Beside, End, Frame, Kind, Limits, Run, Setup, Work};
@@ -278,10 +276,8 @@ fn the_wall_clock_and_the_output_limit_end_the_group() {
 #[test]
 fn a_detached_child_outlives_its_command_and_not_its_session() {
     let mut runner = with_session();
-    let begun = Instant::now();
     let line = "setsid sh -c 'sleep 600 & echo $! > pid; wait' & while [ ! -s pid ]; do sleep 0.01; done; echo out";
     assert_eq!(runner.beside(&shell("s", line)).ok(), "out\n", "the child still holds the pipe");
-    assert!(begun.elapsed() < Duration::from_secs(10));
     runner.beside(&shell("s", "kill -0 $(cat pid)")).ok();
     let run = runner.run(&session("s", "import os\nos.kill(int(open('pid').read()), 0)\nprint('lives')"));
     assert_eq!(run.ok(), "lives\n");

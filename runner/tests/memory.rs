@@ -3,8 +3,6 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
-
 use common::{Outcome, Runner, limits, program, session};
 use thermae_runner::frames::{End, Limits, Run};
 
@@ -111,10 +109,8 @@ fn children_count_together() {
         let outcome = runner.run(&bounded(&honest, 256));
         assert_eq!(outcome.ok(), "on\n");
         assert!(usage(&outcome) > 120 * MIB, "{}", usage(&outcome));
-        let start = Instant::now();
         let pool = "import multiprocessing\ndef f(n):\n    x = bytearray(180 << 20)\n    fill(x, len(x))\n    time.sleep(0.3)\n    return len(x)\nwith multiprocessing.Pool(2) as pool: print(pool.map(f, range(8)))";
         assert_eq!(runner.run(&bounded(pool, 256)).end(), &End::OutOfMemory);
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     });
 }
 

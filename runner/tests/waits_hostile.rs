@@ -4,12 +4,15 @@ mod common;
 
 use std::time::Duration;
 
-use common::Runner;
 use common::waiting::{FORGER, brief, calling, timed_out};
+use common::{Outcome, Runner};
 use thermae_runner::frames::{End, Run};
 
-/// The wall-clock time of the runs here, and the time that the runner may take to notice that it is over.
-const LATEST: Duration = Duration::from_millis(3000 + 1500);
+/// Less than a run gains here whose claims are believed: all of the time for waits. Far more than the runner takes to
+/// notice on a busy machine that the wall-clock time is over.
+fn gained() -> Duration {
+    Duration::from_millis(brief().pause_ms / 2)
+}
 
 fn forging(code: &str) -> Run {
     calling(&format!("{FORGER}{code}"))
@@ -21,8 +24,11 @@ fn gains_nothing(runner: &mut Runner, code: &str) {
     let outcome = runner.run(&forging(code));
     assert_eq!((outcome.end(), outcome.waits), (&timed_out(), 0), "{code}: {outcome:#?}");
     // On a busy machine, the time in which it waits for a processor may count as waiting.
-    let computed = Duration::from_micros(outcome.exit.as_ref().unwrap().usage.cpu_us);
-    assert!((outcome.wall() - outcome.paused()).max(computed) < LATEST, "{code}: {:?}", outcome.exit);
+    assert!(computed(&outcome) < gained(), "{code}: {:?}", outcome.exit);
+}
+
+fn computed(outcome: &Outcome) -> Duration {
+    Duration::from_micros(outcome.exit.as_ref().unwrap().usage.cpu_us)
 }
 
 #[test]
@@ -37,15 +43,18 @@ fn who_says_it_and_computes_is_stopped() {
     // What it has computed before it was stopped counts, and so does the rest.
     let outcome = runner.wait(run);
     assert_eq!(outcome.end(), &timed_out());
-    let usage = outcome.exit.as_ref().unwrap().usage;
-    assert!(usage.cpu_us < 4_500_000, "{usage:?}");
-    assert!(outcome.wall() - outcome.paused() < LATEST, "{usage:?}");
+    assert!(computed(&outcome) < gained(), "{:?}", outcome.exit);
 }
 
 #[test]
 fn who_says_it_again_and_again_and_computes_is_charged() {
     let mut runner = Runner::warm();
-    gains_nothing(&mut runner, "call(1)\nwhile True:\n    say(op='waits', got=0, for_ms=250)\n    compute(0.01)");
+    // On a busy machine, it may get no processor for so long that it seems to wait. Then it is stopped, and computes
+    // nothing.
+    let outcome =
+        runner.run(&forging("call(1)\nwhile True:\n    say(op='waits', got=0, for_ms=250)\n    compute(0.01)"));
+    assert_eq!(outcome.end(), &timed_out());
+    assert!(computed(&outcome) < gained(), "{:?}", outcome.exit);
     gains_nothing(&mut runner, "call(1)\nwhile True:\n    say(op='display', data={})\n    compute(0.01)");
     gains_nothing(&mut runner, "for n in range(1, 1000):\n    call(n, waited=n * 1000)\n    compute(0.01)");
 }
@@ -100,8 +109,7 @@ fn waiting_that_is_claimed_for_more_than_the_runner_has_seen_is_not_counted() {
     }
     let outcome = runner.wait(run);
     assert_eq!(outcome.end(), &timed_out());
-    assert!(outcome.wall() - outcome.paused() < LATEST, "{:?}", outcome.exit);
-    assert!(outcome.paused() < Duration::from_millis(brief().wall_ms / 2), "{:?}", outcome.exit);
+    assert!(outcome.paused() < gained(), "{:?}", outcome.exit);
 }
 
 #[test]

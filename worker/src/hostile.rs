@@ -58,11 +58,11 @@ fn hear(said: &[u8]) -> String {
             let _ = theirs.shutdown(std::net::Shutdown::Write);
             theirs
         });
-        let closed = tokio::time::timeout(Duration::from_secs(30), conn.closed().cancelled()).await;
+        let closed = tokio::time::timeout(Duration::from_secs(60), conn.closed().cancelled()).await;
         assert!(closed.is_ok(), "it is still open");
         drop(talker.join().unwrap());
         tasks.close();
-        assert!(tokio::time::timeout(Duration::from_secs(30), tasks.wait()).await.is_ok(), "a task goes on");
+        assert!(tokio::time::timeout(Duration::from_secs(60), tasks.wait()).await.is_ok(), "a task goes on");
         conn.why()
     })
 }

@@ -154,7 +154,7 @@ mod tests {
         let (done, end) = mpsc::channel();
         let path = root.path().to_owned();
         std::thread::spawn(move || done.send(LockedDir::make(&path, "a").is_ok()));
-        assert_eq!(end.recv_timeout(Duration::from_secs(10)), Ok(true));
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(true));
         assert!(trap.exists(), "it is none of ours");
     }
 

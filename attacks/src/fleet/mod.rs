@@ -29,7 +29,7 @@ use minting::Minting;
 use process::Process;
 
 /// Longer than anything takes that happens at all.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 /// How long an honest job of another tenant may take during an attack: long enough for a busy machine, and too short
 /// for a fleet that the attack holds up.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Longer than anything that succeeds takes.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(60);
 /// Long enough to notice something that must not happen.
 pub const SHORT: Duration = Duration::from_millis(300);
 

@@ -62,7 +62,7 @@ impl Raw {
         self.submit(&key, id, body, &names::reply_key(&self.tenant, &self.client)).await?;
         loop {
             let delivery =
-                tokio::time::timeout(Duration::from_secs(30), self.replies.next()).await?.context("no reply")?;
+                tokio::time::timeout(Duration::from_secs(60), self.replies.next()).await?.context("no reply")?;
             delivery.ack().await?;
             let event: Event = serde_json::from_slice(&delivery.message.body)?;
             ensure!(event.job.as_str() == id, "a reply for {}", event.job);
@@ -176,7 +176,7 @@ fn dead_letters(fleet: &Fleet) -> Result<()> {
             let mut handle = fleet.acme.client().submit(job, None).await?;
             let mut events = handle.events();
             loop {
-                match tokio::time::timeout(Duration::from_secs(30), events.next()).await?.map(|event| event.body) {
+                match tokio::time::timeout(Duration::from_secs(60), events.next()).await?.map(|event| event.body) {
                     Some(EventBody::Started { worker }) => break worker,
                     Some(_) => {}
                     None => bail!("the events ended"),
@@ -199,7 +199,7 @@ fn dead_letters(fleet: &Fleet) -> Result<()> {
             let wanted = before? + 1.0;
             let begun = std::time::Instant::now();
             while fleet.metric(metric)? < wanted {
-                ensure!(begun.elapsed() < Duration::from_secs(30), "{metric} is {}", fleet.metric(metric)?);
+                ensure!(begun.elapsed() < Duration::from_secs(60), "{metric} is {}", fleet.metric(metric)?);
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }

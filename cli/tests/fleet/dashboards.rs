@@ -141,7 +141,7 @@ fn lose_a_job(fleet: &Fleet) -> Result<()> {
         let mut handle = client.submit(job, None).await?;
         let mut events = handle.events();
         loop {
-            match tokio::time::timeout(Duration::from_secs(30), events.next()).await?.map(|event| event.body) {
+            match tokio::time::timeout(Duration::from_secs(60), events.next()).await?.map(|event| event.body) {
                 Some(EventBody::Started { worker }) => return anyhow::Ok((handle, worker)),
                 Some(EventBody::Result(outcome)) => bail!("it should run on: {outcome:?}"),
                 Some(_) => {}

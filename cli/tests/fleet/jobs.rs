@@ -238,7 +238,7 @@ fn cancels(fleet: &Fleet) -> Result<()> {
         let mut events = handle.events();
         while !matches!(events.next().await.map(|event| event.body), Some(EventBody::Started { .. }) | None) {}
         handle.cancel().await?;
-        anyhow::Ok(tokio::time::timeout(Duration::from_secs(30), handle.result()).await??)
+        anyhow::Ok(tokio::time::timeout(Duration::from_secs(60), handle.result()).await??)
     })?;
     ensure!(outcome.status == Status::Cancelled, "{outcome:?}");
     Ok(())

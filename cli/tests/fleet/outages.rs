@@ -21,7 +21,7 @@ fn await_words(process: &Process, words: &str) -> Result<()> {
     let begun = std::time::Instant::now();
     while !process.logged().contains(words) {
         ensure!(
-            begun.elapsed() < Duration::from_secs(30),
+            begun.elapsed() < Duration::from_secs(60),
             "{} never said {words:?}:\n{}",
             process.name,
             process.logged()

@@ -61,7 +61,7 @@ impl Prometheus {
             if let Some(status) = self.child.try_wait()? {
                 bail!("Prometheus ended with {status}:\n{}", self.logged());
             }
-            ensure!(begun.elapsed() < Duration::from_secs(30), "Prometheus is not ready:\n{}", self.logged());
+            ensure!(begun.elapsed() < Duration::from_secs(60), "Prometheus is not ready:\n{}", self.logged());
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())

@@ -82,7 +82,7 @@ fn drains(own: &OwnServers) -> Result<()> {
         let mut events = handle.events();
         while !matches!(events.next().await.map(|event| event.body), Some(EventBody::Started { .. }) | None) {}
         tokio::task::block_in_place(|| fleet.drain("worker"))?;
-        let outcome = tokio::time::timeout(Duration::from_secs(30), handle.result()).await??;
+        let outcome = tokio::time::timeout(Duration::from_secs(60), handle.result()).await??;
         ensure!(outcome.stdout == "finished\n", "{outcome:?}");
         Ok(())
     });

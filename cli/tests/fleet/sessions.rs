@@ -13,7 +13,7 @@ use crate::servers::binary;
 pub(crate) const TESTS: &[(&str, Test)] = &[("sessions::a_tenant_lists_resets_and_closes_its_own", life)];
 
 /// Longer than a worker's heartbeat takes to report a session.
-const LISTED_TIMEOUT: Duration = Duration::from_secs(20);
+const LISTED_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn thermae(amqp: &str, args: &[&str]) -> Result<Output> {
     Ok(Command::new(binary("thermae")?).args(args).args(["--amqp", amqp]).stdin(Stdio::null()).output()?)

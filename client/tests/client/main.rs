@@ -37,7 +37,7 @@ fn quick() -> Options {
 
 /// Waits at most 10 seconds.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), future).await.expect("it did not come")
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it did not come")
 }
 
 /// A fleet whose scheduler and worker are played by the test.

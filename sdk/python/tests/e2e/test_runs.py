@@ -114,7 +114,7 @@ print(get_sales.__doc__)
 
 
 def test_ten_sync_tools_run_at_once_and_errors_cross_with_their_type(box: Sandbox) -> None:
-    barrier = threading.Barrier(10, timeout=30)
+    barrier = threading.Barrier(10, timeout=60)
 
     def together(n: int) -> int:
         barrier.wait()

@@ -30,7 +30,7 @@ def app(environ, start_response):
 
 def answer(port: int) -> str:
     """What the server says."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/")
         response = connection.getresponse()

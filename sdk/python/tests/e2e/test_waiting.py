@@ -47,7 +47,7 @@ except ValueError as error:
         assert one.arguments is not None
         run.answer(one, {"n": one.arguments["n"]})
     run.answer(waiting(run)[0], error=ValueError("too much"))
-    result = run.result(timeout=30)
+    result = run.result(timeout=60)
     assert result.stdout == "42\n[{'n': 0}, {'n': 1}, {'n': 2}]\nValueError too much\n", result
     assert (result.attempt, result.usage.tool_calls) == (1, 5)
 
@@ -74,7 +74,7 @@ await approve()
     assert (second.stdout.text, second.stderr.data) == ("two\n", b"")
     assert (second.stdout.start, second.stdout.more) == (first.stdout.end, False)
     run.answer(waiting(run)[0])
-    assert run.result(timeout=30).ok
+    assert run.result(timeout=60).ok
     ended = run.info()
     assert (ended.state, ended.calls, ended.stdout.data) == ("ended", [], b"")
 
@@ -84,14 +84,14 @@ def test_a_run_can_wait_for_longer_than_its_timeout(waits: Sandbox) -> None:
     (call,) = waiting(run)
     time.sleep(2)  # What is measured is time.
     run.answer(call, "late")
-    result = run.result(timeout=30)
+    result = run.result(timeout=60)
     assert (result.status, result.stdout) == ("succeeded", "late\n"), result
     assert result.usage.paused_ms > 1500
     assert result.limits is not None
     assert (result.limits.wall_ms, result.limits.pause_ms) == (1000, 60_000)
 
     spent = waits.submit("await approve()", timeout=1, pause=0.5)
-    assert spent.result(timeout=30).status == "timed_out"
+    assert spent.result(timeout=60).status == "timed_out"
 
 
 def test_the_first_answer_counts_and_foreign_calls_are_refused(waits: Sandbox) -> None:
@@ -108,11 +108,11 @@ def test_the_first_answer_counts_and_foreign_calls_are_refused(waits: Sandbox) -
     assert second.call != call.call
     two.answer(call, 3)
     run.answer(second, 4)
-    assert run.result(timeout=30).stdout == "1\n4\n"
+    assert run.result(timeout=60).stdout == "1\n4\n"
     with pytest.raises(errors.UnknownCall):
         waits.attach(run.id, take_over=False).answer(call.call, 5)
     other.cancel()
-    assert other.result(timeout=30).status == "cancelled"
+    assert other.result(timeout=60).status == "cancelled"
 
 
 def test_the_last_one_that_attached_follows_the_run(waits: Sandbox) -> None:
@@ -120,13 +120,13 @@ def test_the_last_one_that_attached_follows_the_run(waits: Sandbox) -> None:
     assert [one.tool for one in waiting(first)] == ["double"]
     second = waits.attach(first.id)
     with pytest.raises(errors.Superseded):
-        first.result(timeout=30)
+        first.result(timeout=60)
     # The tools of the box answer now.
     call = next(one for one in second.events() if isinstance(one, ToolCall) and one.tool == "approve")
     second.answer(call, "yes")
-    assert second.result(timeout=30).stdout == "2\nyes\n"
+    assert second.result(timeout=60).stdout == "2\nyes\n"
     ended = waits.attach(first.id)
-    assert ended.result(timeout=30).raw == second.result().raw
+    assert ended.result(timeout=60).raw == second.result().raw
     with pytest.raises(errors.UnknownRun):
         waits.attach("no-such-run")
 
@@ -139,7 +139,7 @@ def test_who_detaches_leaves_the_calls_to_others(waits: Sandbox) -> None:
         run.result()
     again = Run.attach(run.id, waits)
     again.answer(waiting(again)[0], 7)
-    assert again.result(timeout=30).stdout == "7\n"
+    assert again.result(timeout=60).stdout == "7\n"
 
 
 def test_a_run_that_waits_for_its_session_is_queued(waits: Sandbox) -> None:
@@ -149,8 +149,8 @@ def test_a_run_that_waits_for_its_session_is_queued(waits: Sandbox) -> None:
     attached = waits.attach(second.id)
     assert until(lambda: attached.info().state == "queued")
     first.answer(call, "kept")
-    assert first.result(timeout=30).ok
-    assert attached.result(timeout=30).stdout == "kept\n"
+    assert first.result(timeout=60).ok
+    assert attached.result(timeout=60).stdout == "kept\n"
 
 
 def test_a_run_that_waits_is_cancelled(waits: Sandbox) -> None:
@@ -158,7 +158,7 @@ def test_a_run_that_waits_is_cancelled(waits: Sandbox) -> None:
     waiting(run)
     assert until(lambda: run.info().state == "paused")
     run.cancel()
-    assert run.result(timeout=30).status == "cancelled"
+    assert run.result(timeout=60).status == "cancelled"
 
 
 @on_a_loop
@@ -219,15 +219,15 @@ def test_of_two_processes_that_attach_the_last_one_follows(fleet: str) -> None:
         (call,) = waiting(run)
         attached = second.attach(run.id)
         with pytest.raises(errors.Superseded):
-            run.result(timeout=30)
+            run.result(timeout=60)
         last = third.attach(run.id)
         with pytest.raises(errors.Superseded):
-            attached.result(timeout=30)
+            attached.result(timeout=60)
         # Whoever lost the run can still answer; the result goes to the last one.
         first.attach(run.id, take_over=False).answer(call, "once")
-        assert last.result(timeout=30).stdout == "once\n"
+        assert last.result(timeout=60).stdout == "once\n"
         again = first.attach(run.id)
-        assert again.result(timeout=30).stdout == "once\n"
+        assert again.result(timeout=60).stdout == "once\n"
 
 
 @pytest.mark.fleet
@@ -245,7 +245,7 @@ def test_calls_that_come_while_nobody_is_there_wait(fleet: str) -> None:
         after = until(lambda: [one for one in watcher.pending() if one.call != before.call])
         run = box.attach(run_id)
         run.answer(after[0], "still here")
-        assert run.result(timeout=30).stdout == "still here\n"
+        assert run.result(timeout=60).stdout == "still here\n"
 
 
 @pytest.mark.fleet
@@ -261,6 +261,6 @@ def test_without_waiting_a_call_fails_when_its_client_is_gone(fleet: str) -> Non
         watcher = box.attach(run_id, take_over=False)
         watcher.answer(waiting(watcher)[0])
         assert until(lambda: watcher.info().state == "ended")
-        result = box.attach(run_id).result(timeout=30)
+        result = box.attach(run_id).result(timeout=60)
         assert result.error is not None
         assert "client_gone" in result.error.message or "client_gone" in (result.error.traceback or "")

@@ -142,7 +142,7 @@ def test_calls_of_a_run_that_goes_on_wait_for_decide(bridge: Log) -> None:
             run.decide(first, False)
         other = box.attach(run.id, take_over=False)
         other.decide(second, "no")
-        result = run.result(timeout=20)
+        result = run.result(timeout=60)
         said = [{"decision": "approve", "calls": 2}, {"decision": "deny", "reason": "no"}]
         assert sorted(lines(result.stdout), key=str) == sorted(said, key=str)
         with pytest.raises(errors.ApprovalOver):
@@ -155,7 +155,7 @@ def test_whoever_attaches_decides_about_calls_that_wait() -> None:
         run = box.submit("ask 2 pay {}")
         until(lambda: len(run.info().approvals) == 2 or None)
         box._async.approve = lambda asked: asked.call != ""
-        assert lines(box.attach(run.id).result(timeout=20).stdout) == [{"decision": "approve"}] * 2
+        assert lines(box.attach(run.id).result(timeout=60).stdout) == [{"decision": "approve"}] * 2
 
 
 def test_a_verdict_is_written_as_the_fleet_reads_it() -> None:

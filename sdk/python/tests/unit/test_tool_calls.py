@@ -20,7 +20,7 @@ def answer(text: str) -> Any:
 
 
 def test_sync_tools_run_in_threads_and_at_once() -> None:
-    barrier = threading.Barrier(10, timeout=20)
+    barrier = threading.Barrier(10, timeout=60)
 
     def together(n: int) -> str:
         barrier.wait()

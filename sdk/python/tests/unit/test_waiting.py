@@ -46,7 +46,7 @@ def test_a_run_waits_for_answers_by_hand_and_tools_answer_by_themselves(bridge: 
         assert (info.state, info.worker, info.attempt, len(info.calls)) == ("waiting", "w", 1, 2)
         run.answer(first, True)
         run.answer(second.call, error=ValueError("no"))
-        result = run.result(timeout=20)
+        result = run.result(timeout=60)
         answers = [{"ok": True}, {"error": {"type": "ValueError", "message": "no"}}]
         assert [json.loads(line) for line in result.stdout.splitlines()[:2]] == [{"ok": 42}, answers]
         assert (run.result(), run.info().state) == (result, "ended")
@@ -66,7 +66,7 @@ def test_nothing_cancels_a_run_but_its_cancel(bridge: Log) -> None:
         with pytest.raises(TimeoutError):
             second.result(timeout=0.05)
         second.cancel()
-        assert second.result(timeout=20).status == "cancelled"
+        assert second.result(timeout=60).status == "cancelled"
         third = box.submit("wait")
     assert not bridge.frames("cancel")
     assert [one["job"] for one in bridge.frames("cancel_run")] == [second.id]
@@ -94,7 +94,7 @@ def test_a_run_that_is_taken_over_goes_to_the_last_one_that_attached(bridge: Log
         assert isinstance(last, Result)
         assert last.stdout == 'before\n[{"ok": 1}, {"ok": 1}]\n'
         third = Run.attach(first.id, box)
-        assert third.result(timeout=20).stdout == last.stdout
+        assert third.result(timeout=60).stdout == last.stdout
     assert [one["job"] for one in bridge.frames("attach")] == [first.id, first.id]
 
 
@@ -110,7 +110,7 @@ def test_an_attached_run_answers_with_the_tools_of_the_box() -> None:
         (other,) = waiting(attached)
         assert other.tool == "other"
         attached.answer(other)
-        assert attached.result(timeout=20).stdout == '{"ok": 2}\n{"ok": null}\n'
+        assert attached.result(timeout=60).stdout == '{"ok": 2}\n{"ok": null}\n'
 
 
 def test_answers_twice_and_of_calls_that_do_not_wait(bridge: Log) -> None:
@@ -131,7 +131,7 @@ def test_answers_twice_and_of_calls_that_do_not_wait(bridge: Log) -> None:
         (second,) = waiting(run)
         watcher = box.attach(run.id, take_over=False)
         watcher.answer(second, "watcher")
-        assert run.result(timeout=20).stdout == '{"ok": "first"}\n{"ok": "watcher"}\n'
+        assert run.result(timeout=60).stdout == '{"ok": "first"}\n{"ok": "watcher"}\n'
         gone = PendingCall(run.id, "c", "approve", {}, 0, 1, "gone")
         with pytest.raises(errors.UnknownCall):
             run.answer(gone, 1)
@@ -150,7 +150,7 @@ def test_whoever_does_not_follow_can_ask_and_answer_but_not_wait() -> None:
             next(watcher.events())
         watcher.answer(call, 5)
         run.answer(waiting(run)[0], 6)
-        assert run.result(timeout=20).stdout == '{"ok": 5}\n{"ok": 6}\n'
+        assert run.result(timeout=60).stdout == '{"ok": 5}\n{"ok": 6}\n'
 
 
 def test_who_detaches_hears_nothing_more_and_can_attach_again(bridge: Log) -> None:
@@ -172,7 +172,7 @@ def test_who_detaches_hears_nothing_more_and_can_attach_again(bridge: Log) -> No
         (call,) = run.info().calls
         run.answer(call, 7)
         assert until(lambda: run.info().state == "ended")
-        assert box.attach(run.id).result(timeout=20).stdout == '{"ok": 7}\n'
+        assert box.attach(run.id).result(timeout=60).stdout == '{"ok": 7}\n'
     assert len(bridge.frames("detach")) == 1
     assert not bridge.frames("cancel")
 
@@ -190,9 +190,9 @@ def test_unknown_and_refused_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             watcher.info(stdout_from=-1)
         refused = box.submit("end rejected limit_too_high")
         with pytest.raises(errors.LimitTooHigh):
-            refused.result(timeout=20)
+            refused.result(timeout=60)
         with pytest.raises(errors.QueueFull):
-            box.submit("refuse queue_full", max_retries=0).result(timeout=20)
+            box.submit("refuse queue_full", max_retries=0).result(timeout=60)
         with pytest.raises(TypeError):
             box.submit(Job("x"), timeout=3)
         with pytest.raises(ValueError, match="if_client_gone"):
@@ -224,13 +224,13 @@ def test_calls_whose_arguments_are_not_kept_wait_for_an_answer_by_hand() -> None
         (call,) = waiting(attached)
         assert call.arguments is None
         attached.answer(call, 3)
-        assert attached.result(timeout=20).stdout == '{"ok": 3}\n'
+        assert attached.result(timeout=60).stdout == '{"ok": 3}\n'
 
 
 def test_events_that_nobody_takes_are_kept_up_to_a_bound_and_hold_nothing_up() -> None:
     with Sandbox() as box:
         run = box.submit(f"big {4 << 20}\nprint last")
-        assert run.result(timeout=20).ok
+        assert run.result(timeout=60).ok
         events = list(run.events())
         texts = [one.text for one in events if isinstance(one, Stdout)]
         assert texts[-1] == "last\n"

