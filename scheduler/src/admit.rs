@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use thermae_backplane::bus::{self, Message, QueueSpec};
-use thermae_backplane::record::State;
-use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, Repeat, SessionAdmit, Target};
+use thermae_backplane::record::{EndUnstarted, State};
+use thermae_backplane::registry::{self, Admit, Admitted, Epoch, Gone, JobKey, Repeat, SessionAdmit, Target};
 use thermae_schemas::{
     Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Outcome, PoolName, Status, WorkerId, names,
 };
 use tracing::Instrument;
 
 use crate::age;
-use crate::answer::{Address, acknowledge, give_back};
+use crate::answer::{Address, Meant, acknowledge, give_back};
 use crate::context::{self, Context, now_ms};
 use crate::error::Trouble;
 use crate::fleet::{Candidate, Unserved};
@@ -25,6 +25,8 @@ pub(crate) enum End {
         to: Target,
         /// The job had its credit from an earlier hand-out.
         repeat: bool,
+        /// The job, if it has a deadline.
+        due: Option<Box<HandedOut>>,
     },
     /// The job needed no worker: it was answered, or it is under way already.
     Answered,
@@ -45,6 +47,15 @@ pub(crate) enum End {
     /// The broker had taken the job back, with the connection that brought it. It comes again. The next job may be of a
     /// newer connection.
     TakenBack,
+}
+
+/// A job on its way to a worker that must start before its deadline.
+pub(crate) struct HandedOut {
+    /// In milliseconds since 1970.
+    pub(crate) deadline: u64,
+    key: JobKey,
+    pool: PoolName,
+    to: Address,
 }
 
 /// What a pool offers to a job.
@@ -118,7 +129,11 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
         Ok(()) => {
             ctx.metrics.assigned(head.seen.elapsed());
             acknowledge(&head.delivery).await;
-            End::Assigned { to, repeat }
+            let due = head.deadline.map(|deadline| {
+                let to = Address::of(&head.key.tenant, &head.delivery.message);
+                Box::new(HandedOut { deadline, key: head.key, pool: head.lane.pool, to })
+            });
+            End::Assigned { to, repeat, due }
         }
         Err(error) => match (error, to) {
             // The worker is gone and the registry hasn't noticed it yet, or the worker is back and its queue isn't.
@@ -132,6 +147,20 @@ async fn hand_out(ctx: &Context, mut head: Head, offer: Offer) -> End {
             }
         },
     }
+}
+
+/// Ends a job whose deadline has passed, if it has not started.
+pub(crate) async fn end_unstarted(ctx: &Context, job: HandedOut) -> Result<(), Trouble> {
+    // Most have ended long ago. A later attempt is no first start, and one that is doubtful may have run.
+    let record = ctx.registry.lookup(&job.key).await?;
+    if !record.is_some_and(|record| record.state == State::Assigned && record.attempt == 1 && !record.doubtful) {
+        return Ok(());
+    }
+    let outcome = Outcome::with_error(Status::Rejected, late());
+    if let EndUnstarted::Won = ctx.end_unstarted(&job.key, Some(&job.pool), outcome, &job.to, Meant::ById).await? {
+        ctx.metrics.rejected(ErrorCode::DeadlineExceeded);
+    }
+    Ok(())
 }
 
 fn max_age(ctx: &Context) -> u64 {

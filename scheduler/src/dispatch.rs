@@ -14,6 +14,7 @@
 //! would refuse anyway. Only the registry's own check decides.
 
 mod gates;
+mod handed;
 mod pool;
 mod reserve;
 
@@ -40,6 +41,7 @@ use crate::fleet::FleetView;
 use crate::head::Head;
 use crate::intake::Lanes;
 use gates::Gates;
+use handed::Handed;
 use pool::{Due, Pool};
 
 /// When this scheduler stops leading, hand-outs that have begun may take this long to end.
@@ -72,6 +74,7 @@ pub(crate) struct Dispatcher {
     /// order.
     sessions: HashMap<(TenantName, SessionName), Vec<Waiting>>,
     flight: FuturesUnordered<BoxFuture<'static, Done>>,
+    handed: Handed,
     backoff: Backoff,
     paused_until: Option<Instant>,
 }
@@ -85,6 +88,7 @@ impl Dispatcher {
             gates: Gates::default(),
             sessions: HashMap::default(),
             flight: FuturesUnordered::new(),
+            handed: Handed::default(),
             backoff: Backoff::default(),
             paused_until: None,
         }
@@ -107,6 +111,7 @@ impl Dispatcher {
                 biased;
                 () = stop.cancelled() => return self.drain().await,
                 Some(done) = self.flight.next(), if !self.flight.is_empty() => self.finished(done),
+                () = self.handed.ended() => {}
                 arrival = arrivals.recv() => match arrival {
                     Some(head) => self.arrive(head),
                     None => return,
@@ -236,7 +241,12 @@ impl Dispatcher {
         let taken_back = matches!(end, End::TakenBack);
         let Some(pool) = self.pools.get_mut(&name) else { return };
         match end {
-            End::Assigned { to, repeat } => pool.placed(&to, repeat),
+            End::Assigned { to, repeat, due } => {
+                pool.placed(&to, repeat);
+                if let Some(job) = due {
+                    self.handed.push(*job);
+                }
+            }
             End::Answered => pool.refund(),
             End::GivenBack | End::TakenBack => pool.refund(),
             End::NoCredit(head) if !in_turn => pool.unpop(weight, position.with(head)),
@@ -318,7 +328,7 @@ impl Dispatcher {
         if self.paused_until.is_some() {
             return self.paused_until;
         }
-        let first = self.pools.values().filter_map(Pool::first_deadline).min()?;
+        let first = self.pools.values().filter_map(Pool::first_deadline).chain(self.handed.first_deadline()).min()?;
         Some(Instant::now() + Duration::from_millis(first.saturating_sub(now_ms())))
     }
 
@@ -326,6 +336,7 @@ impl Dispatcher {
         if self.paused_until.take().is_some() {
             return;
         }
+        self.handed.end_late(&self.ctx);
         let now = now_ms();
         let late: Vec<(PoolName, Due, Head)> = self
             .pools

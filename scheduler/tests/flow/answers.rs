@@ -260,6 +260,32 @@ async fn a_job_past_its_deadline_is_rejected_and_one_of_no_worker_waits() {
 }
 
 #[tokio::test]
+async fn a_job_that_waits_at_a_worker_is_rejected_at_its_deadline() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let worker = servers.worker("w1", 1).await;
+    let mut jobs = worker.take().await;
+    let client = servers.client("acme").await;
+    let hurried = |id: &str| {
+        let mut job = job(id);
+        job.start_within_ms = Some(300);
+        job
+    };
+    // The worker starts the first one, and has no slot for the second one.
+    let runs = client.submit(hurried("runs"), None).await.unwrap();
+    let running = soon(jobs.recv()).await.unwrap();
+    worker.start(&running).await;
+    let waits = client.submit(hurried("waits"), None).await.unwrap();
+    let waiting = soon(jobs.recv()).await.unwrap();
+    let outcome = soon(waits.result()).await.unwrap();
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::DeadlineExceeded));
+    assert_ne!(worker.start(&waiting).await, thermae_backplane::record::Start::Go, "it can't start any more");
+    worker.finish(&running, "in time\n").await;
+    assert_eq!(soon(runs.result()).await.unwrap().stdout, "in time\n");
+    scheduler.stop().await;
+}
+
+#[tokio::test]
 async fn a_language_that_no_worker_of_the_pool_runs_is_named() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
