@@ -164,11 +164,14 @@ impl Engine {
             Kind::Signal => guests.signal(number, frame.parse()?),
             Kind::ToolResult => runs.on_tool_result(number, &frame.parse()?, sandboxes, io),
             Kind::Charge => runs.charge(number),
-            Kind::Interrupt => runs.interrupt(number, sandboxes),
+            Kind::Interrupt => runs.interrupt(number, sandboxes, io),
             Kind::Kill => runs.kill(number, sandboxes, io),
             Kind::CloseSession => runs.close_session(&name(), sandboxes, io),
             Kind::Ping => io.link.push(Kind::Pong, 0, &[]),
-            Kind::Verify => self.proof.ask(number),
+            Kind::Verify => {
+                runs.drop_kept();
+                self.proof.ask(number);
+            }
             Kind::Checkpoint => runs.checkpoint(number, &frame.parse()?, sandboxes, io),
             Kind::Shutdown => io.over = Some(0),
             other => return Err(Error::Protocol(format!("a worker does not send {other:?}"))),

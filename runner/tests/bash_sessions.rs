@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Runner, bash_session, limits};
-use thermae_runner::frames::{End, Limits, Run};
+use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
 
 const SOFT: fn() -> End = || End::TimedOut { limit: "wall".into(), soft: true };
 
@@ -28,6 +28,24 @@ fn directory_environment_functions_and_options_persist() {
     let outcome = runner.run(&bash_session("s", SHOW));
     assert_eq!(outcome.ok(), SHOWN);
     assert!(outcome.exit.unwrap().session_lives);
+}
+
+#[test]
+fn a_cancelled_program_leaves_its_shell_as_it_was() {
+    let mut runner = Runner::patient();
+    let limits = Limits { grace_ms: 60_000, ..limits() };
+    runner.run(&bash_session("s", STATE)).ok();
+    for code in
+        ["echo on; sleep 600; echo never", "echo on; while :; do :; done", "trap 'exit 3' INT; echo on; sleep 600"]
+    {
+        let run = runner.begin(&Run { limits, ..bash_session("s", code) });
+        runner.wait_output(run, "on");
+        runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+        let outcome = runner.wait(run);
+        assert_eq!((outcome.end(), &*outcome.out()), (&End::Interrupted, "on\n"), "{code}");
+        assert!(outcome.exit.unwrap().session_lives, "{code}");
+        assert_eq!(runner.run(&bash_session("s", SHOW)).ok(), SHOWN, "{code}");
+    }
 }
 
 /// What ends a shell ends the program only.

@@ -185,7 +185,7 @@ fn eight_at_once_neither_wait_for_a_busy_program_nor_end_it() {
         }
         assert!(runner.so_far(run).exit.is_none());
         runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
-        assert_eq!(runner.wait(run).end(), &End::Raised);
+        assert_eq!(runner.wait(run).end(), &End::Interrupted);
         assert_eq!(runner.run(&session("s", "print(x)")).ok(), "1\n");
     }
 }

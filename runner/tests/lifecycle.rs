@@ -105,7 +105,8 @@ fn kill_and_interrupt_reach_the_code() {
     let run = runner.begin(&sleep);
     runner.wait_output(run, "in");
     runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
-    assert_eq!(runner.wait(run).ok(), "in\nseen\n");
+    let outcome = runner.wait(run);
+    assert_eq!((outcome.end(), &*outcome.out()), (&End::Interrupted, "in\nseen\n"));
     let run = runner.begin(&sleep);
     runner.wait_output(run, "in");
     runner.send(&Frame::raw(Kind::Kill, run, Vec::new()));

@@ -20,6 +20,104 @@ fn variables_survive_errors_exits_and_soft_time_outs() {
     assert!(usage.memory_bytes > 1 << 20 && usage.cpu_us < 1_000_000, "{usage:?}");
 }
 
+/// How a run ends that is cancelled by an interrupt, and whether its session lives on.
+fn interrupted(runner: &mut Runner, run: u32) -> (End, bool) {
+    runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+    let exit = runner.wait(run).exit.unwrap();
+    (exit.end, exit.session_lives)
+}
+
+#[test]
+fn a_cancelled_run_leaves_its_session_as_it_was() {
+    let mut runner = Runner::patient();
+    let limits = Limits { grace_ms: 60_000, ..limits() };
+    runner.run(&session("s", "x = 41\nopen('/session/f', 'w').write('kept')")).ok();
+    for code in [
+        "import time\nprint('on', flush=True)\ntime.sleep(600)",
+        "print('on', flush=True)\nwhile True: pass",
+        "import asyncio\nprint('on', flush=True)\nawait asyncio.sleep(600)",
+        "import asyncio\nasync def main():\n    print('on', flush=True)\n    await asyncio.sleep(600)\nasyncio.run(main())",
+        "import subprocess\nprint('on', flush=True)\nsubprocess.run(['sleep', '600'])",
+        "import threading\nprint('on', flush=True)\nthreading.Event().wait()",
+        "import os\nr, w = os.pipe()\nprint('on', flush=True)\nos.read(r, 1)",
+        // It takes its time, and ends as if nothing had been.
+        "import time\nprint('on', flush=True)\ntry: time.sleep(600)\nexcept KeyboardInterrupt: time.sleep(0.2)",
+        "import sys, time\nprint('on', flush=True)\ntry: time.sleep(600)\nexcept KeyboardInterrupt: sys.exit(3)",
+    ] {
+        let run = runner.begin(&Run { limits, ..session("s", code) });
+        runner.wait_output(run, "on");
+        assert_eq!(interrupted(&mut runner, run), (End::Interrupted, true), "{code}");
+        assert_eq!(runner.run(&session("s", "print(x, open('/session/f').read())")).ok(), "41 kept\n", "{code}");
+    }
+    // Two interrupts are one, and what comes after the end meets nobody.
+    let run = runner.begin(&Run { limits, ..session("s", "import time\nprint('on', flush=True)\ntime.sleep(600)") });
+    runner.wait_output(run, "on");
+    runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+    assert_eq!(interrupted(&mut runner, run), (End::Interrupted, true));
+    runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+    assert_eq!(runner.run(&session("s", "print(x)")).ok(), "41\n");
+}
+
+#[test]
+fn a_run_is_cancelled_at_any_moment_and_its_session_stays() {
+    let mut runner = Runner::patient();
+    runner.run(&session("s", "x = 0")).ok();
+    let run = Run { limits: Limits { grace_ms: 60_000, ..limits() }, ..session("s", "x += 1") };
+    for n in 0..200 {
+        // At once, after the code has begun, and when it may have ended already.
+        let run = runner.begin(&run);
+        match n % 3 {
+            0 => {}
+            1 => runner.wait_started(run),
+            _ => runner.send(&Frame::raw(Kind::Ping, 0, Vec::new())),
+        }
+        let (end, lives) = interrupted(&mut runner, run);
+        assert!(matches!(end, End::Interrupted | End::Killed | End::Exited { code: 0 }), "{n}: {end:?}");
+        assert!(lives, "{n}: {end:?}");
+    }
+    assert!(runner.run(&session("s", "print(x)")).ok().trim().parse::<u32>().unwrap() <= 200);
+    // One that waits for its session is taken back.
+    let first = runner
+        .begin(&Run { limits: run.limits, ..session("s", "import time\nprint('on', flush=True)\ntime.sleep(600)") });
+    runner.wait_output(first, "on");
+    let second = runner.begin(&run);
+    assert_eq!(interrupted(&mut runner, second), (End::Killed, true));
+    assert_eq!(interrupted(&mut runner, first), (End::Interrupted, true));
+}
+
+#[test]
+fn what_defies_its_interrupt_is_killed_and_leaves_its_files() {
+    let mut runner = Runner::new();
+    let wall = End::TimedOut { limit: "wall".into(), soft: false };
+    for (cancel, grace_ms, end) in
+        [(true, 100, End::Killed), (true, 0, End::Killed), (false, 100, wall.clone()), (false, 0, wall)]
+    {
+        runner.run(&session("s", "x = 1\nopen('/session/before', 'w').write('before')")).ok();
+        let defies = "open('during', 'w').write('during')\nwhile True:\n    try:\n        print('on', flush=True)\n        while True: pass\n    except KeyboardInterrupt: pass";
+        let wall_ms = if cancel { 20_000 } else { 300 };
+        let run = runner.begin(&Run { limits: Limits { wall_ms, grace_ms, ..limits() }, ..session("s", defies) });
+        if cancel {
+            runner.wait_output(run, "on");
+            runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+        }
+        let exit = runner.wait(run).exit.unwrap();
+        assert_eq!((exit.end, exit.session_lives), (end, false));
+        let taken = runner.checkpoint("s", 100, 1 << 20);
+        assert_eq!((taken.end(), taken.exit.as_ref().unwrap().session_lives), (&End::Exited { code: 0 }, false));
+        let find = |path: &[u8]| taken.parts.iter().find(|(part, _)| part.path.0 == path).map(|(_, bytes)| &bytes[..]);
+        assert_eq!(find(b"/session/before"), Some(&b"before"[..]));
+        assert_eq!(find(b"/workspace/during"), Some(&b"during"[..]));
+        assert_eq!(runner.checkpoint("s", 100, 1 << 20).end(), &End::NoSession, "once");
+    }
+    // Nothing is kept of a session that ended in another way, nor once there is a new one of its name.
+    runner.run(&session("s", "import os\nos._exit(0)"));
+    assert_eq!(runner.checkpoint("s", 100, 1 << 20).end(), &End::NoSession);
+    let run = Run { limits: Limits { wall_ms: 300, grace_ms: 0, ..limits() }, ..session("s", "while True: pass") };
+    assert!(!runner.run(&run).exit.unwrap().session_lives);
+    runner.run(&session("s", "import os\nos._exit(0)"));
+    assert_eq!(runner.checkpoint("s", 100, 1 << 20).end(), &End::NoSession);
+}
+
 #[test]
 fn limits_of_one_run_do_not_bind_the_sessions_next() {
     let mut runner = Runner::new();

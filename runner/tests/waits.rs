@@ -253,18 +253,26 @@ fn a_stopped_run_can_be_killed_and_interrupted() {
         let run = stopped(&mut runner, code);
         runner.interrupt(run);
         let outcome = runner.wait(run);
-        assert_eq!(outcome.end(), &End::Raised, "{code}");
+        assert_eq!(outcome.end(), &End::Interrupted, "{code}");
         assert_eq!(outcome.exit.unwrap().error.unwrap().kind, "KeyboardInterrupt", "{code}");
     }
-    // It goes on after an interrupt, and waits again.
+    // A program that goes on after an interrupt has its grace for that, in which it waits no more.
     let code = "for _ in range(2):\n    try: print(await t(1))\n    except BaseException as e: print(type(e).__name__, flush=True)";
-    let run = stopped(&mut runner, code);
+    let patient = |code| Run { limits: Limits { grace_ms: 60_000, ..brief() }, ..calling(code) };
+    let run = runner.begin(&patient(code));
+    runner.wait_waits(run, 1);
     runner.interrupt(run);
     runner.wait_output(run, "Error");
-    runner.wait_waits(run, 2);
-    runner.pass(LONG);
     runner.answer_next(run);
-    assert_eq!(runner.wait(run).ok(), "CancelledError\nTrue\n");
+    runner.answer_next(run);
+    let outcome = runner.wait(run);
+    assert_eq!((outcome.end(), &*outcome.out(), outcome.waits), (&End::Interrupted, "CancelledError\nTrue\n", 1));
+    // When the grace is over, it is killed.
+    let code = "while True:\n    try: await t(1)\n    except BaseException: pass";
+    let run = runner.begin(&Run { limits: Limits { grace_ms: 200, ..brief() }, ..calling(code) });
+    runner.wait_waits(run, 1);
+    runner.interrupt(run);
+    assert_eq!(runner.wait(run).end(), &End::Killed);
     let proof = runner.ask_proof();
     assert_eq!(runner.wait_proof(proof), Vec::<String>::new());
     // The container ends with a stopped run in it.

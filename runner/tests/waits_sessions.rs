@@ -63,7 +63,7 @@ fn a_stopped_session_can_be_killed_interrupted_and_closed() {
     let mut runner = Runner::warm();
     let (run, _) = stopped(&mut runner);
     runner.interrupt(run);
-    assert_eq!(runner.wait(run).end(), &End::Raised);
+    assert_eq!(runner.wait(run).end(), &End::Interrupted);
     assert_eq!(runner.run(&session("s", "print(x)")).ok(), "7\n");
     let (run, _) = stopped(&mut runner);
     runner.send(&Frame::raw(Kind::CloseSession, 0, *b"s"));

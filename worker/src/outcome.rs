@@ -44,7 +44,7 @@ pub(crate) struct About<'a> {
 
 /// Makes the outcome of a run whose end the runner has reported.
 pub(crate) fn of_exit(exit: Exit, collected: Collected, about: About<'_>) -> Told {
-    let (status, error) = judge(&exit, about.limits, about.tool_wait);
+    let (status, error) = judge(&exit, &about);
     let mut outcome = Outcome::new(status);
     outcome.error = error;
     outcome.notes = exit.notes;
@@ -107,7 +107,18 @@ fn ms(us: u64) -> f64 {
     us as f64 / 1000.0
 }
 
-fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<ErrorInfo>) {
+/// What is left of a session that was killed with the code of a job.
+pub(crate) fn what_is_left(session: &SessionState) -> &'static str {
+    if session.checkpointed {
+        "The session's variables and processes are lost. Its files are kept, and the next session of its name begins with \
+         them."
+    } else {
+        "The session's variables, processes and files are lost, except for the files of an earlier checkpoint."
+    }
+}
+
+fn judge(exit: &Exit, about: &About<'_>) -> (Status, Option<ErrorInfo>) {
+    let About { limits, tool_wait, session, .. } = about;
     let error = |code, message: String| Some(with(ErrorInfo::new(code, message), exit.error.as_ref()));
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let run = &limits.run;
@@ -153,6 +164,10 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
                      call waited for its answer while the code did something else. Answer faster, or raise limits.wall_ms."
                 )
             };
+            let message = match session.as_ref().filter(|_| !soft && !exit.session_lives) {
+                Some(session) => format!("{message} {}", what_is_left(session)),
+                None => message,
+            };
             (Status::TimedOut, error(ErrorCode::WallTimeout, message))
         }
         End::OutOfMemory => {
@@ -169,7 +184,26 @@ fn judge(exit: &Exit, limits: &Granted, tool_wait: Duration) -> (Status, Option<
             );
             (Status::OutputLimit, error(ErrorCode::OutputLimit, message))
         }
-        End::Killed => (Status::Cancelled, error(ErrorCode::Cancelled, "The job was cancelled while it ran.".into())),
+        End::Killed | End::Interrupted => {
+            let message = match session {
+                None => "The job was cancelled while it ran.".to_owned(),
+                Some(_) if exit.session_lives => {
+                    "The job was cancelled, and its code interrupted. The session keeps its variables and files."
+                        .to_owned()
+                }
+                Some(session) if exit.end == End::Interrupted => format!(
+                    "The job was cancelled, and its code ended the session's process when it was interrupted. {}",
+                    what_is_left(session)
+                ),
+                Some(session) => format!(
+                    "The job was cancelled, and its code did not end within the {} s after its interrupt, so it was killed \
+                     with the session. {}",
+                    seconds(run.grace_ms),
+                    what_is_left(session)
+                ),
+            };
+            (Status::Cancelled, error(ErrorCode::Cancelled, message))
+        }
         End::NoSession => {
             let message = "The session and its variables were lost with the sandbox. Nothing of this job ran.";
             (Status::Rejected, error(ErrorCode::SessionLost, message.into()))
@@ -288,6 +322,7 @@ mod tests {
             (End::OutOfMemory, Status::OutOfMemory, ErrorCode::OutOfMemory),
             (End::OutputLimit, Status::OutputLimit, ErrorCode::OutputLimit),
             (End::Killed, Status::Cancelled, ErrorCode::Cancelled),
+            (End::Interrupted, Status::Cancelled, ErrorCode::Cancelled),
             (End::NoSession, Status::Rejected, ErrorCode::SessionLost),
             (End::NotStarted { reason: "x".into() }, Status::Rejected, ErrorCode::SandboxFailed),
             (End::OtherLanguage { language: "x".into() }, Status::Rejected, ErrorCode::UnsupportedLanguage),

@@ -2,6 +2,7 @@
 
 mod backlog;
 mod control_floods;
+mod deaf_sessions;
 mod followers;
 mod lanes;
 mod outcomes;
@@ -11,5 +12,5 @@ mod sessions;
 mod slots;
 
 super::on_fleet!("exhaustion":
-    backlog, control_floods, followers, lanes, outcomes, queues, refused_replies, sessions, slots,
+    backlog, control_floods, deaf_sessions, followers, lanes, outcomes, queues, refused_replies, sessions, slots,
 );

@@ -37,8 +37,10 @@ pub enum End {
     OutOfMemory,
     /// More output than allowed; what came before the cap was delivered.
     OutputLimit,
-    /// A [`Kill`](super::Kind::Kill) ended it.
+    /// A [`Kill`](super::Kind::Kill) ended it, or it did not end in time after an [`Interrupt`](super::Kind::Interrupt).
     Killed,
+    /// An [`Interrupt`](super::Kind::Interrupt) ended it in time (a session then keeps its state).
+    Interrupted,
     /// The named session doesn't exist in this container and was not to be made, or its process ended before the code
     /// started. For a [`Checkpoint`], it may also be busy.
     NoSession,

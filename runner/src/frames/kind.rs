@@ -15,7 +15,8 @@ pub enum Kind {
     Run = 2,
     /// W: [`ToolResult`].
     ToolResult = 3,
-    /// W: raise `KeyboardInterrupt` in the code, or SIGINT in the process group of a [`Beside`]; no payload.
+    /// W: interrupt the code, as at the end of its wall-clock time, and kill it if it does not end within its grace; or
+    /// SIGINT for the process group of a [`Beside`]; no payload.
     Interrupt = 4,
     /// W: kill the run's sandbox, or the process group of a [`Beside`]; no payload. Its [`Exit`] follows.
     Kill = 5,

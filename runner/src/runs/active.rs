@@ -81,8 +81,10 @@ pub(super) struct Active {
     pub(super) calls: HashMap<u32, u32>,
     pub(super) last_call: u32,
     pub(super) cause: Option<Cause>,
-    /// When the interrupt at the end of the wall-clock time was sent.
+    /// When it was interrupted, at the end of its wall-clock time or because it was cancelled.
     pub(super) interrupted: Option<Instant>,
+    /// Whether it was interrupted because it was cancelled.
+    pub(super) cancelled: bool,
     pub(super) waits: Waits,
     pub(super) next_cpu_check: Instant,
     /// The most CPU time that it was seen to have used.
@@ -154,6 +156,7 @@ impl Active {
             last_call: 0,
             cause: None,
             interrupted: None,
+            cancelled: false,
             waits: Waits::new(&limits, handed),
             next_cpu_check: handed + FIRST_CPU_CHECK.min(Duration::from_millis(limits.cpu_ms)),
             cpu: Duration::ZERO,

@@ -91,7 +91,8 @@ impl Active {
         beside: impl Fn() -> Vec<i32>,
     ) -> Option<Cause> {
         if let Some(at) = self.interrupted {
-            return (self.cause.is_none() && now >= at + self.grace()).then_some(Cause::Wall);
+            let cause = if self.cancelled { Cause::Killed } else { Cause::Wall };
+            return (self.cause.is_none() && now >= at + self.grace()).then_some(cause);
         }
         let (wall, session) = (self.wall(), self.session);
         let cpu = || {
@@ -105,11 +106,39 @@ impl Active {
         if self.limits.grace_ms == 0 {
             return self.cause.is_none().then_some(Cause::Wall);
         }
+        self.interrupt(now, sandbox, group);
+        None
+    }
+
+    /// Interrupts it because it was cancelled, unless it was interrupted already. Without a grace, it is only killed. One
+    /// whose code has not started is interrupted when it does, because until then its process heeds no interrupt.
+    pub(super) fn cancel(&mut self, now: Instant, sandbox: &Sandbox, group: bool) {
+        if self.interrupted.is_some() {
+            return;
+        }
+        self.cancelled = true;
+        if self.began.is_some() && self.limits.grace_ms > 0 {
+            self.interrupt(now, sandbox, group);
+        } else {
+            self.interrupted = Some(now);
+            self.waits.close(now);
+        }
+    }
+
+    /// Whether it is killed because it did not end when its time was over, or when it was cancelled.
+    pub(super) fn defied(&self) -> bool {
+        match self.cause {
+            Some(Cause::Wall) => true,
+            Some(Cause::Killed) => self.cancelled,
+            _ => false,
+        }
+    }
+
+    fn interrupt(&mut self, now: Instant, sandbox: &Sandbox, group: bool) {
         self.interrupted = Some(now);
         self.waits.close(now);
         sandbox.interrupt(group);
         self.resume(now, sandbox);
-        None
     }
 
     /// The CPU time that it has used by `now`, at least as much as was seen before. `reaped` and `before` are as in

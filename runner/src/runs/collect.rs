@@ -5,6 +5,7 @@
 //! that the engine serves everything else meanwhile.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use crate::files::{self, Growth, Scope, Seen, Step, Tree, Walk};
 use crate::frames::{ArtifactLimits, Checkpoint, End, Exit, Kind, Why};
@@ -51,6 +52,13 @@ enum From {
     Checkpoint(u32),
 }
 
+/// The files of a session that was killed. They are kept so that the worker can take a last checkpoint.
+struct Remains {
+    session: String,
+    from: From,
+    storage: OwnedFd,
+}
+
 /// A run whose files are all collected.
 pub(super) struct Collected {
     pub(super) exit: Exit,
@@ -62,11 +70,13 @@ pub(super) struct Collected {
 pub(super) struct Collections {
     bounds: ArtifactLimits,
     going: BTreeMap<u32, Collection>,
+    /// Those of the session that was killed last.
+    remains: Option<Remains>,
 }
 
 impl Collections {
     pub(super) fn new(bounds: ArtifactLimits) -> Self {
-        Self { bounds, going: BTreeMap::new() }
+        Self { bounds, going: BTreeMap::new(), remains: None }
     }
 
     /// Begins to collect a run's files. Returns the exit if there is nothing to collect, which is nearly always so.
@@ -111,22 +121,45 @@ impl Collections {
 
     /// Begins a checkpoint of the session in that sandbox. An exit follows, as for a run.
     pub(super) fn checkpoint(&mut self, id: u32, number: u32, wanted: &Checkpoint, sandboxes: &Sandboxes, io: &mut Io) {
-        let storage =
-            sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()).map(|handles| handles.storage.try_clone());
-        match storage.and_then(|storage| Tree::new(storage.ok()?, wanted).ok()) {
+        let handles = sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref());
+        let storage = handles.and_then(|handles| handles.storage.try_clone().ok());
+        self.grow(number, storage, From::Checkpoint(id), wanted, io);
+    }
+
+    /// Begins a last checkpoint of a session that was killed. An exit follows, as for a run.
+    pub(super) fn last_checkpoint(&mut self, number: u32, wanted: &Checkpoint, io: &mut Io) {
+        match self.remains.take_if(|remains| remains.session == wanted.session) {
+            Some(Remains { from, storage, .. }) => self.grow(number, Some(storage), from, wanted, io),
+            None => io.refuse(number, End::NoSession),
+        }
+    }
+
+    fn grow(&mut self, number: u32, storage: Option<OwnedFd>, from: From, wanted: &Checkpoint, io: &mut Io) {
+        match storage.and_then(|storage| Tree::new(storage, wanted).ok()) {
             Some(tree) => {
-                let exit = Exit::bare(End::Exited { code: 0 }, true);
-                let (walk, from) = (Walking::Checkpoint(tree), From::Checkpoint(id));
-                self.going.insert(number, Collection { walk, exit, from });
+                let exit = Exit::bare(End::Exited { code: 0 }, matches!(from, From::Checkpoint(_)));
+                self.going.insert(number, Collection { walk: Walking::Checkpoint(tree), exit, from });
             }
             None => io.refuse(number, End::NotStarted { reason: "its storage can't be opened".into() }),
         }
     }
 
+    /// Keeps the files of the session in that sandbox, which was killed and is not dead yet.
+    pub(super) fn keep(&mut self, id: u32, session: &str, storage: &OwnedFd) {
+        let remains = |storage| Remains { session: session.to_owned(), from: From::Dying(id), storage };
+        self.remains = storage.try_clone().ok().map(remains);
+    }
+
+    /// Drops the files that were kept of a session that was killed.
+    pub(super) fn drop_kept(&mut self) {
+        self.remains = None;
+    }
+
     /// Called when every process of that sandbox is dead: its files can be read from now on.
     pub(super) fn read_from_now(&mut self, id: u32) {
-        let dying = |collection: &&mut Collection| matches!(collection.from, From::Dying(dying) if dying == id);
-        self.going.values_mut().filter(dying).for_each(|collection| collection.from = From::Dead);
+        let going = self.going.values_mut().map(|collection| &mut collection.from);
+        let all = going.chain(self.remains.as_mut().map(|remains| &mut remains.from));
+        all.filter(|from| matches!(from, From::Dying(dying) if *dying == id)).for_each(|from| *from = From::Dead);
     }
 
     /// Whether files of any run are being collected.

@@ -147,6 +147,7 @@ impl Runs {
         let occupant = self.occupants.by_sandbox.entry(id).or_default();
         run.session_existed = occupant.session.is_some();
         if let Some(name) = pending.session() {
+            self.collections.drop_kept();
             occupant.session = Some(name.to_owned());
             self.occupants.sessions.insert(name.to_owned(), id);
         }

@@ -58,7 +58,10 @@ impl Active {
         let mut done = self.done.take();
         let error = done.as_mut().and_then(|d| d.error.take());
         let how = done.as_ref().and_then(|d| d.how.clone());
-        let soft = || End::TimedOut { limit: "wall".into(), soft: true };
+        let cancelled = self.cancelled;
+        let soft = || {
+            if cancelled { End::Interrupted } else { End::TimedOut { limit: "wall".into(), soft: true } }
+        };
         let end = match (self.cause.take(), status) {
             (Some(Cause::Output), _) => End::OutputLimit,
             (Some(Cause::Killed), _) => End::Killed,

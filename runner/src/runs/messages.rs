@@ -96,6 +96,10 @@ impl Runs {
                 run.began = Some(Instant::now());
                 run.unstarted = None;
                 io.link.push(Kind::Started, run.number, &[]);
+                if run.cancelled {
+                    // It was cancelled before its code could heed an interrupt.
+                    sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));
+                }
             }
             "display" => {
                 let bundle = message.data.as_deref().map(RawValue::get).filter(|d| d.starts_with('{'));

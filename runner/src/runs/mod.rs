@@ -177,13 +177,14 @@ impl Runs {
         }
     }
 
-    /// Interrupts the code of a run.
-    pub(crate) fn interrupt(&mut self, number: u32, sandboxes: &Sandboxes) {
-        self.guests.signal(number, libc::SIGINT);
-        let Some(&id) = self.going.get(&number) else { return };
+    /// Interrupts a run, which is killed if it does not end within its grace. One that waits is taken back.
+    pub(crate) fn interrupt(&mut self, number: u32, sandboxes: &Sandboxes, io: &mut Io) {
+        if self.guests.of_run(number).is_some() {
+            return self.guests.signal(number, libc::SIGINT);
+        }
+        let Some(&id) = self.going.get(&number) else { return self.kill(number, sandboxes, io) };
         if let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) {
-            sandbox.interrupt(sandboxes.zygotes.interrupts_group(sandbox.flavor));
-            run.resume(Instant::now(), sandbox);
+            run.cancel(Instant::now(), sandbox, sandboxes.zygotes.interrupts_group(sandbox.flavor));
         }
     }
 
@@ -220,8 +221,10 @@ impl Runs {
             return;
         }
         if let Some(at) = self.pending.iter().position(|p| p.number == number) {
-            self.pending.remove(at);
-            return io.refuse(number, End::Killed);
+            let pending = self.pending.remove(at);
+            let session = pending.as_ref().and_then(Pending::session);
+            let lives = session.is_some_and(|name| self.occupants.sessions.contains_key(name));
+            return io.refuse_beside(number, End::Killed, lives);
         }
         self.inbox.forget(number);
         self.collections.cut_short(number);
@@ -307,8 +310,14 @@ impl Runs {
             Some(&id) if sandboxes.stage(id) == Some(Stage::Idle) && !self.collections.of_session(id) => {
                 self.collections.checkpoint(id, number, wanted, sandboxes, io);
             }
-            _ => io.refuse(number, End::NoSession),
+            Some(_) => io.refuse(number, End::NoSession),
+            None => self.collections.last_checkpoint(number, wanted, io),
         }
+    }
+
+    /// Drops the files that were kept of a session that was killed: nothing of it is to be left.
+    pub(crate) fn drop_kept(&mut self) {
+        self.collections.drop_kept();
     }
 
     /// Goes on collecting files, for one turn of the loop.
@@ -355,6 +364,11 @@ impl Runs {
         run.resume(now, sandbox);
         run.drain(&mut io.link, &mut io.chunk);
         sandbox.stage = if run.leaves_session(reaped.as_ref()) { Stage::Idle } else { Stage::Ending };
+        if run.defied()
+            && let (Some(name), Some(handles)) = (&occupant.session, &sandbox.handles)
+        {
+            self.collections.keep(id, name, &handles.storage);
+        }
         let oom = self.occupants.counted.oom_kills() > run.oom_before;
         let Some(sandbox) = sandboxes.get(id) else { return };
         let container = || container_cpu(self.cpu.as_ref(), &self.guests, sandboxes);

@@ -243,6 +243,13 @@ impl Runner {
         number
     }
 
+    /// A runner whose runs may take a minute to end after an interrupt.
+    pub fn patient() -> Self {
+        let spec = spec();
+        let ceiling = Limits { grace_ms: 60_000, ..limits() };
+        Self::start(&spec, Setup { ceiling, ..setup(&spec) })
+    }
+
     /// Sends a run with these input files (paths and contents) and returns its number.
     pub fn begin_with(&mut self, files: &[(&str, &[u8])], run: &Run) -> u32 {
         for (path, bytes) in files {

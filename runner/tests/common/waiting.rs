@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use thermae_runner::frames::{End, Frame, Kind, Limits, Run, Setup};
+use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
 
-use super::{Outcome, Runner, limits, program, setup, spec, tool};
+use super::{Outcome, Runner, limits, program, tool};
 
 /// Limits of a run that may go on for three seconds, and is stopped when it has waited for 0.3 s.
 pub fn brief() -> Limits {
@@ -56,9 +56,7 @@ impl Outcome {
 impl Runner {
     /// A runner whose programs find `asyncio` loaded. To import it takes long on a busy machine.
     pub fn warm() -> Self {
-        let spec = spec();
-        let ceiling = Limits { grace_ms: brief().grace_ms, ..limits() };
-        let mut runner = Self::start(&spec, Setup { ceiling, ..setup(&spec) });
+        let mut runner = Self::patient();
         let code = "import sys\nprint('asyncio' in sys.modules)\nimport asyncio";
         while runner.python(code).ok() != "True\n" {}
         runner

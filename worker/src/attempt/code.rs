@@ -294,8 +294,15 @@ impl Watch {
                 }
             };
             (early, in_code) = (Some(end_it), false);
-            running.kill();
-            overdue_at.as_mut().reset(Instant::now() + END_TIMEOUT);
+            // A session outlives the cancel of a run that heeds its interrupt. Of a fresh sandbox, nothing is left.
+            let patience = if matches!(end_it, Early::Cancel) && work.job.session.is_some() {
+                running.interrupt();
+                Duration::from_millis(limits.run.grace_ms)
+            } else {
+                running.kill();
+                Duration::ZERO
+            };
+            overdue_at.as_mut().reset(Instant::now() + patience + END_TIMEOUT);
         };
         // However the run ended, but not without a lease: then nothing is sent.
         if !matches!(end, Ended::LeaseLost(_)) {

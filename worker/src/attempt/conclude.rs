@@ -11,7 +11,7 @@ use super::prepare::Prepared;
 use super::settle::{ack, publish_and_ack, result_of, tell_and_ack, to_resolve};
 use crate::artifacts::Gathered;
 use crate::context::Context;
-use crate::outcome::{About, Told, of_exit, tell};
+use crate::outcome::{About, Told, of_exit, tell, what_is_left};
 use crate::phase::Phase;
 use crate::running::Guard;
 use crate::runs;
@@ -69,7 +69,14 @@ pub(crate) async fn conclude(
             tell(Outcome::lost(ErrorCode::WorkerStopped, message), None, collected, about)
         }
         Ended::Cancelled => {
-            let error = ErrorInfo::new(ErrorCode::Cancelled, "The job was cancelled while it ran.");
+            let mut message = "The job was cancelled while it ran.".to_owned();
+            if let Some(session) = &about.session {
+                message = format!(
+                    "{message} Its container died from that, and the session with it. {}",
+                    what_is_left(session)
+                );
+            }
+            let error = ErrorInfo::new(ErrorCode::Cancelled, message);
             tell(Outcome::with_error(Status::Cancelled, error), None, collected, about)
         }
     };

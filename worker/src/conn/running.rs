@@ -70,6 +70,11 @@ impl Running {
         let _ = self.inner.send(&Frame::raw(Kind::Kill, self.number, Vec::new()));
     }
 
+    /// Interrupts the code, which is killed if it does not end within its grace. Its `Exit` follows.
+    pub(crate) fn interrupt(&self) {
+        let _ = self.inner.send(&Frame::raw(Kind::Interrupt, self.number, Vec::new()));
+    }
+
     /// Has the wait of the code count against its wall-clock time, because the run can't be paused.
     pub(crate) fn charge(&self) {
         let _ = self.inner.send(&Frame::raw(Kind::Charge, self.number, Vec::new()));

@@ -95,7 +95,7 @@ pub(super) fn ended(exit: Exit, early: Option<Early>) -> RequestDone {
             let why = exit.error.map(|error| error.message).unwrap_or_default();
             error(ErrorCode::Internal, format!("it broke the rules of its channel: {why}"))
         }
-        (other @ (End::OutputLimit | End::BadFile { .. } | End::OtherLanguage { .. }), _) => {
+        (other @ (End::Interrupted | End::OutputLimit | End::BadFile { .. } | End::OtherLanguage { .. }), _) => {
             error(ErrorCode::Internal, format!("the runner reports an end that a request can't have: {other:?}"))
         }
     };

@@ -1,6 +1,7 @@
-//! Checkpoints: a session's files outlive it. They are stored when its worker drains and, if the session asks for it,
-//! after each of its jobs, before the job's outcome is recorded. The next session of its name begins with them, or
-//! another one of the same tenant that names it. What a session has in memory is never kept; see [`super::Sessions`].
+//! Checkpoints: a session's files outlive it. They are stored when its worker drains, when it is killed because its
+//! code does not end when it is interrupted and, if the session asks for it, after each of its jobs, before the job's
+//! outcome is recorded. The next session of its name begins with them, or another one of the same tenant that names it.
+//! What a session has in memory is never kept; see [`super::Sessions`].
 //!
 //! Two workers may believe for a moment that they hold one session. The one that made it later has the higher life, and
 //! only the highest life's checkpoint counts. Besides, a checkpoint after a job counts only if the job's lease holds
@@ -213,16 +214,19 @@ impl Sessions {
         }
     }
 
-    /// What a job that made its session, or found it, does about checkpoints once it has ended.
+    /// What a job that made its session, or found it, does about checkpoints once it has ended. `killed` is whether the
+    /// session was killed with the job's code and its files are still there: they are kept if they can be.
     pub(super) async fn after_job(
         &self,
         session: &Session,
         conn: &Conn,
         saved: &mut Saved,
         entry: &Entry,
+        killed: bool,
         state: &mut SessionState,
     ) {
-        if !saved.after_job && !saved.after_this {
+        let last = killed && self.ctx.artifacts.is_lasting();
+        if !saved.after_job && !saved.after_this && !last {
             if state.fresh && state.alive && !saved.older.is_empty() {
                 // The files are the session's own again.
                 self.forget_older(session, saved).await;
@@ -230,7 +234,7 @@ impl Sessions {
             return;
         }
         let may = async || entry.check().map_err(|_| Failed::NotHeld);
-        let taken = if state.alive { self.take(session, conn, saved, may).await } else { Err(Failed::Ended) };
+        let taken = if state.alive || last { self.take(session, conn, saved, may).await } else { Err(Failed::Ended) };
         match taken {
             Ok(manifest) => {
                 state.checkpointed = true;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thermae_backplane::registry::Gone;
-use thermae_runner::frames::Place;
+use thermae_runner::frames::{End, Place};
 use thermae_schemas::SessionState;
 use thermae_service::supervise::caught;
 use tokio_util::sync::CancellationToken;
@@ -226,9 +226,18 @@ impl Sessions {
             session.beside.set_home(Some(Arc::clone(&home_now.conn)));
         }
         prepared.checkpoint = Vec::new();
+        if fresh && !guard.runs.is_cancelled() && matches!(&ran.ended, Ended::Exit(exit) if exit.end == End::Killed) {
+            // It was cancelled before its code started, so no session was made.
+            session.queue.ended();
+            conclude(ctx, delivery, work, guard, ran, &prepared, None).await;
+            if let Some(home) = home.take() {
+                home.held.discard("its session was never made");
+            }
+            return Went::On;
+        }
         let mut state = SessionState::new(session.key.1.clone(), fresh, alive, restored);
         if !matches!(ran.ended, Ended::LeaseLost(_)) {
-            self.after_job(session, &home_now.conn, &mut home_now.saved, &guard, &mut state).await;
+            self.after_job(session, &home_now.conn, &mut home_now.saved, &guard, killed(&ran), &mut state).await;
         }
         let alive = alive && !home_now.conn.session_closed().is_cancelled();
         state.alive = alive && !close;
@@ -258,6 +267,18 @@ async fn died(home: Option<&Home>) {
         }
         None => std::future::pending().await,
     }
+}
+
+/// Whether the runner killed the session with this run, because the code did not end when it was interrupted. The runner
+/// then still has the session's files.
+fn killed(ran: &Ran) -> bool {
+    let Ended::Exit(exit) = &ran.ended else { return false };
+    let defied = match &exit.end {
+        End::Killed => true,
+        End::TimedOut { limit, soft } => limit == "wall" && !soft,
+        _ => false,
+    };
+    defied && !exit.session_lives && ran.usable
 }
 
 /// Whether the session goes on after this run.

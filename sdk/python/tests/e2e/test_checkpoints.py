@@ -57,6 +57,31 @@ def test_a_new_session_begins_with_anothers(tmp_path: Path) -> None:
             session.run("print(1)", check=True)
 
 
+def test_a_run_that_defies_its_cancel_leaves_its_files(tmp_path: Path) -> None:
+    defies = """
+open("/session/during", "w").write("kept")
+while True:
+    try:
+        print("on", flush=True)
+        while True: pass
+    except BaseException: pass
+"""
+    with Sandbox(**any_fleet(1, store=tmp_path)) as box:
+        session = box.session()
+        session.run("open('/session/before', 'w').write('and before')", check=True)
+        job = uuid4().hex
+        result = session.run(defies, job_id=job, on_stdout=lambda _: box.cancel(job))
+        assert (result.status, result.error is not None) == ("cancelled", True)
+        assert result.session is not None
+        assert (result.session.alive, result.session.checkpointed) == (False, True)
+        assert "Its files are kept" in result.error.message  # type: ignore[union-attr]
+        with pytest.raises(errors.SessionLost):
+            session.run("print(1)")
+        with box.session(session.name, if_gone="new") as again:
+            found = again.run("print(open('/session/during').read(), open('/session/before').read())")
+            assert found.stdout == "kept and before\n"
+
+
 @needs_no_store
 def test_without_a_store_no_promise_is_made() -> None:
     unsupported = pytest.raises(errors.CheckpointUnsupported)

@@ -71,6 +71,25 @@ def test_a_client_that_is_killed_leaves_no_job(served: Served) -> None:
         assert [one.result.stdout for one in results] == ["1\n"] * 2
 
 
+def test_a_client_that_is_killed_leaves_its_session(served: Served) -> None:
+    process = program(f"""
+        import os
+        from thermae import Sandbox
+        def ready() -> None:
+            os.write(1, b"ready\\n")
+        with Sandbox({served.url!r}, api_key={KEY!r}, tools=[ready]) as box:
+            session = box.session("s")
+            session.run("x = 41", check=True)
+            session.run("await ready()\\nwhile True: pass", timeout=60)
+        """)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    finished(process)
+    with Sandbox(served.url, api_key=KEY) as box, box.connect("s") as session:
+        assert session.run("print(x)").stdout == "41\n"
+
+
 def test_a_forked_child_is_refused_and_disturbs_nobody(served: Served) -> None:
     process = program(
         f"""

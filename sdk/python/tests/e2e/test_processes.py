@@ -36,6 +36,26 @@ def test_ctrl_c_cancels_and_the_sandbox_goes_on() -> None:
     assert finished(process) == (0, "still there\n", "")
 
 
+def test_ctrl_c_keeps_the_session() -> None:
+    process = program(f"""
+        from thermae import Sandbox
+        def ready() -> None:
+            print("ready", flush=True)
+        with Sandbox(tools=[ready], **{any_fleet(1)!r}) as box, box.session() as session:
+            session.run("x = 41; open('kept', 'w').write('file')", check=True)
+            for code in ["while True: pass", "import time; time.sleep(600)", "await ready()"]:
+                try:
+                    session.run(f"await ready()\\n{{code}}\\nawait ready()", timeout=60)
+                except KeyboardInterrupt:
+                    print(session.run("x += 1; print(x, open('kept').read())").stdout.strip(), flush=True)
+        """)
+    for x in (42, 43):
+        assert line(process) == "ready"
+        process.send_signal(signal.SIGINT)
+        assert line(process) == f"{x} file"
+    assert finished(process) == (0, "ready\n" * 3, "")
+
+
 @of_the_embedded_fleet
 def test_a_killed_client_leaves_no_process_and_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

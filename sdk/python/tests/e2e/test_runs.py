@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fleets import SERVED, any_fleet
@@ -314,6 +315,53 @@ def test_sessions_keep_variables(box: Sandbox) -> None:
         shell.run("cd /tmp; A=5")
         assert shell.run("echo $A $PWD").stdout == "5 /tmp\n"
         shell.keepalive()
+
+
+@on_a_loop
+async def test_a_cancelled_run_keeps_its_session() -> None:
+    async with AsyncSandbox(**any_fleet(2)) as box, box.session() as session:
+        await session.run("x = 41; open('kept', 'w').write('file')", check=True)
+
+        async def kept() -> bool:
+            return (await session.run("print(x, open('kept').read())")).stdout == "41 file\n"
+
+        forever = "print('on', flush=True)\nwhile True: pass"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await session.run(forever)
+        assert await kept()
+        async with session.stream(forever) as stream:
+            async for event in stream:
+                if isinstance(event, Stdout):
+                    break
+        assert await kept()
+        begun = asyncio.Event()
+        task = asyncio.create_task(session.run(forever, on_stdout=lambda _: begun.set()))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await kept()
+        begun.clear()
+        job = uuid4().hex
+        task = asyncio.create_task(session.run(forever, job_id=job, on_stdout=lambda _: begun.set()))
+        await begun.wait()
+        assert await box.cancel(job)
+        result = await task
+        assert (result.status, result.session is not None and result.session.alive) == ("cancelled", True)
+        assert result.error is not None
+        assert "keeps its variables" in result.error.message
+        assert await kept()
+        # A run that is cancelled before it begins leaves a name for the next one.
+        for _ in range(5):
+            other = box.session()
+            task = asyncio.create_task(other.run(forever))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await other.run("print(1)")).stdout == "1\n"
+            await other.close()
 
 
 def is_gone(session: Session) -> bool:

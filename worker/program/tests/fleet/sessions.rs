@@ -1,8 +1,8 @@
 //! Sessions, with the real runner.
 
 use thermae_backplane::bus::Message;
-use thermae_backplane::registry::{Gone, Registry};
-use thermae_schemas::{ErrorCode, IfGone, Outcome, SessionName, Status, TenantName, names};
+use thermae_backplane::registry::{Gone, Holder, Registry};
+use thermae_schemas::{ErrorCode, EventBody, IfGone, Outcome, SessionName, Status, Stream, TenantName, names};
 use thermae_service::units::Millis;
 
 use crate::harness::{Fleet, options, pool_name, python, session_job, within};
@@ -274,4 +274,66 @@ async fn on_a_drain_a_sessions_files_move_and_its_memory_is_lost_plainly() {
     let empty = at(&mut fleet, &second.id, &with("other", "1", |s| s.if_gone = IfGone::New)).await;
     assert_eq!(empty.session.unwrap().restored_files, 0, "it had none");
     second.end().await;
+}
+
+/// Runs a session's job until it has printed something, cancels it, and returns its outcome.
+async fn cancelled(fleet: &mut Fleet, worker: &thermae_schemas::WorkerId, code: &str) -> Outcome {
+    let mut job = session_job("s", code);
+    job.stream = vec![Stream::Output];
+    fleet.submit_to(worker, &job).await;
+    while !matches!(fleet.event_of(&job).await, EventBody::Stdout { .. }) {}
+    fleet.cancel(worker, &job).await;
+    let outcome = fleet.outcome(&job).await;
+    assert_eq!((outcome.status, outcome.error.as_ref().unwrap().code), (Status::Cancelled, ErrorCode::Cancelled));
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_job_keeps_its_session_or_at_least_its_files() {
+    let mut fleet = Fleet::new().await;
+    let store = tempfile::tempdir().unwrap();
+    let options = |grace, lasting: bool| {
+        let mut options = options();
+        options.pools.get_mut(&pool_name()).unwrap().limits.grace = grace;
+        options.artifacts.store = lasting.then(|| format!("file://{}", store.path().display()));
+        options
+    };
+    let worker = fleet.worker(options(Millis::from_secs(60), false)).await;
+    at(&mut fleet, &worker.id, &session_job("s", "x = 41\nopen('kept', 'w').write('kept')")).await;
+    let heeds = "open('artifacts/a', 'w').write('a')\nprint('on', flush=True)\nwhile True: pass";
+    let outcome = cancelled(&mut fleet, &worker.id, heeds).await;
+    assert!(outcome.session.as_ref().unwrap().alive, "{outcome:?}");
+    assert_eq!(
+        outcome.error.unwrap().message,
+        "The job was cancelled, and its code interrupted. The session keeps its variables and files."
+    );
+    assert_eq!(outcome.artifacts.len(), 1, "as at a time-out");
+    assert_eq!(
+        at(&mut fleet, &worker.id, &session_job("s", "print(x, open('kept').read())")).await.stdout,
+        "41 kept\n"
+    );
+    worker.end().await;
+
+    let defies = "open('kept', 'w').write('kept')\nwhile True:\n    try:\n        print('on', flush=True)\n        while True: pass\n    except KeyboardInterrupt: pass";
+    let look = "import os\nprint('x' in dir(), os.path.exists('kept'))";
+    for lasting in [true, false] {
+        let worker = fleet.worker(options(Millis::from_millis(100), lasting)).await;
+        at(&mut fleet, &worker.id, &with("s", "x = 41", |s| s.if_gone = IfGone::New)).await;
+        let outcome = cancelled(&mut fleet, &worker.id, defies).await;
+        let state = outcome.session.as_ref().unwrap();
+        assert_eq!((state.alive, state.checkpointed, state.checkpoint_error.is_some()), (false, lasting, false));
+        let told = if lasting { "Its files are kept" } else { "variables, processes and files are lost" };
+        assert!(outcome.error.as_ref().unwrap().message.contains(told), "{outcome:?}");
+        let name = SessionName::new("s").unwrap();
+        within("the session's end", async {
+            while fleet.registry.session_holder(&fleet.tenant, &name).await.unwrap() != Holder::Gone(Gone::Lost) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let outcome = at(&mut fleet, &worker.id, &with("s", look, |s| s.if_gone = IfGone::New)).await;
+        assert_eq!(outcome.stdout, if lasting { "False True\n" } else { "False False\n" });
+        at(&mut fleet, &worker.id, &with("s", "", |s| s.close = true)).await;
+        worker.end().await;
+    }
 }
