@@ -16,9 +16,7 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
             "Send fewer or smaller files, or raise the pool's disk. If many jobs share large inputs, make them a \
              dataset of the pool."
         }
-        UnknownRef => {
-            "Use the id of an artifact of this tenant that the store still has, or the key of an object of this tenant."
-        }
+        UnknownRef => "Use the id of an artifact of this tenant that the store still has.",
         StoreUnavailable => "Submit the job again. The worker's log says what is wrong with the store.",
         FileNotPlaced => "Give the file another path. In a session, the code can also remove what is in the way.",
         UnknownPool => "Check the pool's name, or add the pool to a worker's configuration.",

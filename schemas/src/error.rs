@@ -55,7 +55,7 @@ codes! {
     BadPath = "bad_path", false;
     /// Together, the job's files are larger than a sandbox's storage.
     FilesTooLarge = "files_too_large", false;
-    /// A file's `ref` names nothing in the tenant's part of the fleet's store.
+    /// A `ref` of a job names no artifact in the tenant's part of the fleet's store.
     UnknownRef = "unknown_ref", false;
     /// The fleet's store could not be read.
     StoreUnavailable = "store_unavailable", true;

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ArtifactId;
+
 /// Longest path of a file, in bytes.
 const MAX_PATH: usize = 1024;
 
@@ -23,11 +25,10 @@ pub struct InputFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub base64: Option<String>,
-    /// The content as a reference into the tenant's own part of the fleet's store: the `id` of an artifact, or the key
-    /// of an object.
+    /// The content as a reference into the tenant's own part of the fleet's store: the `id` of an artifact.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub reference: Option<String>,
+    #[schemars(with = "ArtifactId")]
+    pub reference: Option<ArtifactId>,
     /// Whether the file gets mode 0755 instead of 0644.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
@@ -41,7 +42,8 @@ impl InputFile {
 
     /// Whether exactly one of the three kinds of content is set.
     pub fn has_one_content(&self) -> bool {
-        [&self.text, &self.base64, &self.reference].into_iter().flatten().count() == 1
+        [self.text.is_some(), self.base64.is_some(), self.reference.is_some()].into_iter().filter(|set| *set).count()
+            == 1
     }
 
     /// Checks that the path can be used; see [`check_path`].
@@ -95,7 +97,7 @@ impl ArtifactRequest {
 /// A new or changed file that the code left in an artifacts directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
-    /// Key of the file in the tenant's part of the fleet's store. A later job can name it as `files[].ref`. Files with
+    /// Name of the file in the tenant's part of the fleet's store. A later job can name it as `files[].ref`. Files with
     /// the same content have the same id.
     pub id: String,
     /// Path of the file, as the code sees it. Bytes that are not UTF-8 are written as `\xff` here; `path_base64` has
@@ -193,7 +195,8 @@ mod tests {
     #[test]
     fn a_file_has_one_content() {
         let file = |json: &str| serde_json::from_str::<InputFile>(json).unwrap().has_one_content();
-        assert!(file(r#"{"path": "a", "text": ""}"#) && file(r#"{"path": "a", "ref": "x"}"#));
+        let by_id = format!(r#"{{"path": "a", "ref": "{}"}}"#, "0".repeat(64));
+        assert!(file(r#"{"path": "a", "text": ""}"#) && file(&by_id));
         assert!(!file(r#"{"path": "a"}"#) && !file(r#"{"path": "a", "text": "", "base64": ""}"#));
         assert!(serde_json::from_str::<InputFile>(r#"{"path": "a", "text": "", "mode": 7}"#).is_err());
     }

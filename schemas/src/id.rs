@@ -2,7 +2,7 @@
 //! read, so that all other code can rely on it.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const WORD_RULE: &str = "1 to 64 characters, each a letter, a digit, '-' or '_'"
 const WORD_PATTERN: &str = "^[A-Za-z0-9_-]{1,64}$";
 const TEXT_RULE: &str = "1 to 128 printable ASCII characters without spaces";
 const TEXT_PATTERN: &str = "^[!-~]{1,128}$";
+const DIGEST_RULE: &str = "the id of an artifact: 64 hexadecimal digits, in lower case";
+const DIGEST_PATTERN: &str = "^[0-9a-f]{64}$";
 
 /// Whether this can be one word of a routing key: no dots and no wildcards.
 fn is_word(s: &str) -> bool {
@@ -33,6 +35,11 @@ fn is_word(s: &str) -> bool {
 /// Whether this can be a name that never becomes part of a routing key.
 fn is_text(s: &str) -> bool {
     (1..=128).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// Whether this can be a SHA-256, as the fleet writes it.
+fn is_digest(s: &str) -> bool {
+    s.len() == 64 && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Reads a name without a copy of its text.
@@ -156,6 +163,22 @@ name!(
     /// Id of a worker process, `<name>-<boot>`: the worker's name, and a random id that is new at every start.
     WorkerId, "worker", is_word, WORD_RULE, WORD_PATTERN
 );
+name!(
+    /// Id of an artifact, unique in its tenant: the SHA-256 of its content, in hexadecimal digits. Nothing else that the
+    /// fleet's store has for a tenant (outcomes, checkpoints of sessions) has such an id.
+    ArtifactId, "ref", is_digest, DIGEST_RULE, DIGEST_PATTERN
+);
+
+impl ArtifactId {
+    /// The id of the content that has this SHA-256.
+    pub fn of(sha256: [u8; 32]) -> Self {
+        let mut id = String::with_capacity(64);
+        for byte in sha256 {
+            let _ = write!(id, "{byte:02x}");
+        }
+        Self(id.into())
+    }
+}
 
 impl JobId {
     /// A new id. Ids are ordered by time (UUID version 7).
@@ -221,6 +244,19 @@ mod tests {
         assert!(JobId::new("HumanEval/0").is_ok());
         for bad in ["", "a b", "a\n", &"x".repeat(129)] {
             assert!(JobId::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_artifact_has_a_digest_and_no_path() {
+        let id = "0123456789abcdef".repeat(4);
+        assert!(ArtifactId::new(id.as_str()).is_ok());
+        assert_eq!(ArtifactId::of([0xa3; 32]), ArtifactId::new("a3".repeat(32)).unwrap());
+        for bad in ["", "..", &id[1..], &format!("{id}0"), &id.to_uppercase(), &format!("{}/", &id[1..])] {
+            assert!(ArtifactId::new(bad).is_err(), "{bad:?}");
+        }
+        for folder in ["checkpoints", "outcomes"] {
+            assert!(ArtifactId::new(format!("{folder}/{id}")).is_err(), "{folder}");
         }
     }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::ArtifactId;
 use crate::alias::is_keyword;
 
 /// Most characters of an input's name.
@@ -15,9 +16,9 @@ const MAX_NAME: usize = 128;
 pub enum InputValue {
     /// The value itself: any JSON.
     Value(#[schemars(with = "serde_json::Value")] JsonText),
-    /// The value as a reference into the tenant's own part of the fleet's store: the `id` of an artifact, or the key of
-    /// an object. Its content must be JSON, in UTF-8.
-    Ref(String),
+    /// The value as a reference into the tenant's own part of the fleet's store: the `id` of an artifact. Its content
+    /// must be JSON, in UTF-8.
+    Ref(ArtifactId),
 }
 
 /// Any JSON, kept as the text that it was written as. The order of keys and the digits of numbers stay as they are.
@@ -123,8 +124,9 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<InputValue>(text);
         let null = JsonText::new("null".into()).unwrap();
         assert_eq!(read(r#"{"value": null}"#).unwrap(), InputValue::Value(null));
-        assert_eq!(read(r#"{"ref": "ab"}"#).unwrap(), InputValue::Ref("ab".into()));
-        for bad in [r#"{}"#, r#"{"value": 1, "ref": "a"}"#, r#"{"values": 1}"#, "3"] {
+        let id = ArtifactId::new("0".repeat(64)).unwrap();
+        assert_eq!(read(&format!(r#"{{"ref": "{id}"}}"#)).unwrap(), InputValue::Ref(id));
+        for bad in [r#"{}"#, r#"{"value": 1, "ref": "a"}"#, r#"{"ref": "a"}"#, r#"{"values": 1}"#, "3"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

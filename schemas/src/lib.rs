@@ -57,7 +57,7 @@ pub use file::{Artifact, ArtifactRequest, InputFile, LeftOut, LeftOutWhy, check_
 pub use file_op::{
     Digested, Entry, FileKind, FileOp, FileStat, Found, Listing, Match, Matches, Resolved, Transferred, WriteMode,
 };
-pub use id::{ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
+pub use id::{ArtifactId, ClientId, JobId, Language, NameError, PoolName, SessionName, TenantName, WorkerId};
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
 pub use job::{CheckpointWhen, Class, IfClientGone, IfGone, Job, SessionRequest, lacks_code};
 pub use limits::LimitRequest;

@@ -5,11 +5,12 @@ mod executed_names;
 mod home;
 mod links;
 mod planted_tools;
+mod store_keys;
 mod temporary_directory;
 mod terminal;
 mod tools_file;
 mod traps;
 
 super::on_client!("client":
-    batch_folders, executed_names, home, links, planted_tools, temporary_directory, terminal, tools_file, traps,
+    batch_folders, executed_names, home, links, planted_tools, store_keys, temporary_directory, terminal, tools_file, traps,
 );

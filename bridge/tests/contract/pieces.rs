@@ -29,7 +29,10 @@ async fn artifacts_are_fetched_in_pieces() -> Result<()> {
     };
     ensure!(done.header == json!({ "type": "done", "id": 2, "size": 256 * 1200 }), "{done:?}");
     ensure!(content.chunks(256).all(|chunk| chunk.iter().copied().eq(0..=255)) && content.len() == 256 * 1200);
-    sdk.send(json!({ "type": "artifact", "id": 3, "ref": "0".repeat(64), "window": 1000 }), "").await?;
-    ensure!(sdk.all_of(3).await?[0].code() == "unknown_ref");
+    let nothing = "0".repeat(64);
+    for (id, key) in (3..).zip([nothing.clone(), format!("checkpoints/s/1/{nothing}"), format!("./{}", artifact.id)]) {
+        sdk.send(json!({ "type": "artifact", "id": id, "ref": key, "window": 1000 }), "").await?;
+        ensure!(sdk.all_of(id).await?[0].code() == "unknown_ref", "{key}");
+    }
     sdk.vanish().await
 }

@@ -12,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn a_job_is_refused_with_its_code(mut face: Box<dyn Face>) -> Result<()> {
+    let id = "0".repeat(64);
     for (id, more, code) in [
         ("a", json!({ "code": "", "colour": "red" }), "unknown_field"),
         ("b", json!({ "code": 1 }), "schema_violation"),
@@ -21,6 +22,13 @@ async fn a_job_is_refused_with_its_code(mut face: Box<dyn Face>) -> Result<()> {
         ("f", json!({ "code": "", "capabilities": [{ "pattern": "" }] }), "bad_capability"),
         ("g", json!({ "code": "", "pool": "nowhere" }), "unknown_pool"),
         ("a b", json!({ "code": "" }), "schema_violation"),
+        (
+            "ref-1",
+            json!({ "code": "", "files": [{ "path": "x", "ref": format!("checkpoints/s/1/{id}") }] }),
+            "schema_violation",
+        ),
+        ("ref-2", json!({ "code": "", "inputs": { "x": { "ref": format!("outcomes/{id}") } } }), "schema_violation"),
+        ("ref-3", json!({ "code": "", "files": [{ "path": "x", "ref": id }] }), "unknown_ref"),
     ] {
         let mut job = more;
         job["id"] = json!(id);

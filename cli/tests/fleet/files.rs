@@ -35,7 +35,8 @@ fn by_url_and_ref(fleet: &Fleet) -> Result<()> {
 
     // Any worker must find the artifact, because all of them share one store.
     for _ in 0..4 {
-        let file = InputFile { text: None, reference: Some(artifact.id.clone()), ..InputFile::text("again", "") };
+        let file =
+            InputFile { text: None, reference: Some(artifact.id.parse().unwrap()), ..InputFile::text("again", "") };
         let next = run(fleet, Job { files: vec![file], ..Job::python("print(open('again').read())") })?;
         ensure!(next.stdout == "SALVE\n", "{next:?}");
     }

@@ -184,9 +184,14 @@ impl Gatherer {
     }
 }
 
-/// SHA-256 in hexadecimal digits. If hashing takes long, it is done on another thread.
+/// SHA-256 in hexadecimal digits.
 pub(crate) async fn digest(bytes: Bytes) -> String {
-    let hash = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
+    hex::encode(sha256(bytes).await)
+}
+
+/// SHA-256. If hashing takes long, it is done on another thread.
+pub(super) async fn sha256(bytes: Bytes) -> [u8; 32] {
+    let hash = |bytes: &[u8]| Sha256::digest(bytes).into();
     if bytes.len() < SMALL {
         return hash(&bytes);
     }

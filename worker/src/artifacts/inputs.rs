@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use thermae_runner::frames::Input;
 use thermae_schemas::json::measure;
-use thermae_schemas::{ErrorCode, InputValue, Job, Outcome, TenantName};
+use thermae_schemas::{ArtifactId, ErrorCode, InputValue, Job, Outcome, TenantName};
 
 use super::{Artifacts, Error};
 use crate::context::Context;
@@ -110,14 +110,15 @@ async fn fetch(
     artifacts: &Artifacts,
     tenant: &TenantName,
     place: &str,
-    reference: &str,
+    reference: &ArtifactId,
     room: u64,
 ) -> Result<Option<Bytes>, Outcome> {
-    match artifacts.get(tenant, reference, room).await {
+    match artifacts.get(tenant, reference.as_str(), room).await {
         Ok(bytes) => Ok(Some(bytes)),
         Err(Error::TooLarge { .. }) => Ok(None),
         Err(error) if error.is_missing() => {
-            let message = format!("{place}/ref names nothing in the store of tenant {tenant}. Nothing of the job ran.");
+            let message =
+                format!("{place}/ref names no artifact of tenant {tenant} that the store has. Nothing of the job ran.");
             Err(Outcome::rejected(ErrorCode::UnknownRef, message))
         }
         Err(error) => {

@@ -30,7 +30,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::signer::{Method, SignedUrlOptions, Signer, Url};
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
-use thermae_schemas::TenantName;
+use thermae_schemas::{ArtifactId, TenantName};
 use thermae_service::secret::Secret;
 
 use crate::locked_dir::LockedDir;
@@ -214,14 +214,14 @@ impl Artifacts {
         }
     }
 
-    /// Stores content for a tenant's jobs. Returns the key that their `files[].ref` can name.
+    /// Stores content for a tenant's jobs, as an artifact. Their `files[].ref` can name it.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn keep(&self, tenant: &TenantName, bytes: Bytes) -> Result<String, Error> {
-        let key = gather::digest(bytes.clone()).await;
-        self.put(tenant, &key, bytes).await?;
-        Ok(key)
+    pub async fn keep(&self, tenant: &TenantName, bytes: Bytes) -> Result<ArtifactId, Error> {
+        let id = ArtifactId::of(gather::sha256(bytes.clone()).await);
+        self.put(tenant, id.as_str(), bytes).await?;
+        Ok(id)
     }
 
     /// Reads an object of at most `room` bytes.
@@ -240,16 +240,16 @@ impl Artifacts {
         tokio::time::timeout(STORE_TIMEOUT, read).await.map_err(|_| Error::Late)?
     }
 
-    /// Reads an object of any size in pieces. Returns its size in bytes, and the pieces.
+    /// Reads an artifact of any size in pieces. Returns its size in bytes, and the pieces.
     ///
     /// # Errors
-    /// The object does not exist, or the store fails. Each piece can fail, too.
+    /// The artifact does not exist, or the store fails. Each piece can fail, too.
     pub async fn pieces(
         &self,
         tenant: &TenantName,
-        key: &str,
+        id: &ArtifactId,
     ) -> Result<(u64, BoxStream<'static, Result<Bytes, Error>>), Error> {
-        let path = self.path(tenant, key)?;
+        let path = self.path(tenant, id.as_str())?;
         let found = tokio::time::timeout(STORE_TIMEOUT, self.0.store.get(&path)).await.map_err(|_| Error::Late)??;
         Ok((found.meta.size, found.into_stream().map_err(Error::from).boxed()))
     }

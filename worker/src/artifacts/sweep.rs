@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStoreExt};
 use thermae_backplane::registry::SESSION_TTL;
-use thermae_schemas::TenantName;
+use thermae_schemas::{ArtifactId, TenantName};
 
 use super::{Artifacts, Error, STORE_TIMEOUT, checkpoint};
 
@@ -69,10 +69,6 @@ impl Ages {
     }
 }
 
-fn is_digest(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
-}
-
 /// Removes the objects that are too old, and calls `removed` for each.
 pub(crate) async fn sweep(
     artifacts: &Artifacts,
@@ -109,7 +105,8 @@ async fn sweep_folder(
         let next = tokio::time::timeout(STORE_TIMEOUT, objects.try_next()).await.map_err(|_| Error::Late)??;
         let Some(object) = next else { return Ok(()) };
         // The list of a tenant's artifacts also has the objects of the other kinds, which lie deeper.
-        let ours = object.location.parts().count() == depth && object.location.filename().is_some_and(is_digest);
+        let ours = object.location.parts().count() == depth
+            && object.location.filename().is_some_and(|name| ArtifactId::new(name).is_ok());
         if ours && is_old(&object, age, now) && remove_old(artifacts, &object.location, age, now).await? {
             removed(kind);
         }

@@ -109,46 +109,57 @@ async fn what_the_store_does_not_take_is_told() {
 }
 
 #[tokio::test]
-async fn a_ref_names_the_tenants_own_objects_and_nothing_else() {
+async fn a_ref_names_the_tenants_own_artifacts_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
-    std::fs::create_dir_all(at("store/acme/data")).unwrap();
-    std::fs::create_dir_all(at("store/globex")).unwrap();
-    std::fs::write(at("store/acme/data/in.csv"), "mine").unwrap();
-    std::fs::write(at("store/globex/secret"), "theirs").unwrap();
-    std::fs::write(at("outside"), "the worker's").unwrap();
+    let (mine, theirs) = ("a".repeat(64), "b".repeat(64));
+    for (path, text) in [
+        (format!("store/acme/{mine}"), "mine"),
+        (format!("store/acme/checkpoints/s/1/{mine}"), "a session's"),
+        (format!("store/acme/outcomes/{mine}"), "an outcome"),
+        ("store/acme/data/in.csv".to_owned(), "the operator's"),
+        (format!("store/globex/{theirs}"), "theirs"),
+        ("outside".to_owned(), "the worker's"),
+    ] {
+        std::fs::create_dir_all(at(&path).parent().unwrap()).unwrap();
+        std::fs::write(at(&path), text).unwrap();
+    }
     let store = format!("file://{}", at("store").display());
     let artifacts = opened(ArtifactOptions { store: Some(store), ..Default::default() });
+    let file =
+        |reference: &str| serde_json::from_value::<InputFile>(serde_json::json!({ "path": "in", "ref": reference }));
     let bring = |reference: &str, room| {
-        let (artifacts, reference) = (artifacts.clone(), reference.to_owned());
+        let (artifacts, file) = (artifacts.clone(), file(reference).unwrap());
         async move {
-            let file = InputFile { text: None, reference: Some(reference), ..InputFile::text("in", "") };
             let job = Job { files: vec![file], ..Job::python("") };
             let files = inputs::files(&artifacts, &tenant("acme"), &job, room).await;
             files.map(|files| files[0].bytes.clone()).map_err(|outcome| outcome.error.unwrap().code)
         }
     };
-    assert_eq!(bring("data/in.csv", 4).await.unwrap(), "mine");
-    assert_eq!(bring("data/in.csv", 3).await.unwrap_err(), ErrorCode::FilesTooLarge);
-    let outside = at("outside").display().to_string();
+    assert_eq!(bring(&mine, 4).await.unwrap(), "mine");
+    assert_eq!(bring(&mine, 3).await.unwrap_err(), ErrorCode::FilesTooLarge);
+    assert_eq!(bring(&theirs, 1000).await.unwrap_err(), ErrorCode::UnknownRef);
     for bad in [
         "",
-        "..",
-        "../globex/secret",
-        "data/../../globex/secret",
-        "/etc/passwd",
-        &outside,
-        "../../outside",
-        "data",
-        "globex/secret",
-        "nothing",
-        "a\0b",
         ".",
-        "data//in.csv/",
+        "..",
+        "data/in.csv",
+        "data",
+        "a\0b",
+        "/etc/passwd",
         "%2e%2e/globex/secret",
+        &at("outside").display().to_string(),
+        &format!("../globex/{theirs}"),
+        &format!("globex/{theirs}"),
+        &format!("checkpoints/s/1/{mine}"),
+        &format!("outcomes/{mine}"),
+        &format!("./{mine}"),
+        &format!("{mine}/"),
+        &mine.to_uppercase(),
+        &mine[1..],
     ] {
-        let code = bring(bad, 1000).await.expect_err(bad);
-        assert!(matches!(code, ErrorCode::UnknownRef | ErrorCode::StoreUnavailable), "{bad:?}: {code:?}");
+        let job = serde_json::json!({ "code": "", "inputs": { "x": { "ref": bad } } });
+        assert!(file(bad).is_err() && serde_json::from_value::<Job>(job).is_err(), "{bad:?}");
     }
 }
 
@@ -189,7 +200,7 @@ async fn a_bucket_keeps_files_by_tenant_and_gives_them_to_whom_was_given_their_u
     let bucket = Bucket::start().unwrap();
     let artifacts = opened(in_bucket(&bucket));
     let (acme, globex) = (tenant("acme"), tenant("globex"));
-    let key = artifacts.keep(&acme, Bytes::from_static(b"<b>hi</b>")).await.unwrap();
+    let key = artifacts.keep(&acme, Bytes::from_static(b"<b>hi</b>")).await.unwrap().to_string();
     assert_eq!(std::fs::read(bucket.folder().join("some/prefix/acme").join(&key)).unwrap(), b"<b>hi</b>");
     assert_eq!(artifacts.get(&acme, &key, 9).await.unwrap(), "<b>hi</b>");
     assert!(matches!(artifacts.get(&acme, &key, 8).await, Err(Error::TooLarge { size: 9, room: 8 })));
@@ -260,7 +271,7 @@ async fn what_is_stored_in_a_folder_is_its_owners_alone_and_goes_with_the_worker
     for store in [None, Some(url)] {
         let artifacts = opened(ArtifactOptions { store, ..ArtifactOptions::default() });
         let own = artifacts.0._folder.as_ref().map(|own| own.0.path().to_owned());
-        let id = artifacts.keep(&tenant("acme"), "secret".into()).await.unwrap();
+        let id = artifacts.keep(&tenant("acme"), "secret".into()).await.unwrap().to_string();
         let root = own.clone().unwrap_or(configured.path().to_owned());
         let mut found = Vec::new();
         modes(&root, &mut found);
@@ -284,7 +295,7 @@ async fn what_is_stored_in_a_folder_is_its_owners_alone_and_goes_with_the_worker
 /// fleet's. Returns the keys of all but the list.
 async fn stored(artifacts: &Artifacts) -> Vec<String> {
     let acme = tenant("acme");
-    let artifact = artifacts.keep(&acme, "old".into()).await.unwrap();
+    let artifact = artifacts.keep(&acme, "old".into()).await.unwrap().to_string();
     let outcome = artifacts.put_outcome(&acme, "outcome".into()).await.unwrap();
     artifacts.put(&acme, &format!("sessions/{artifact}"), "{}".into()).await.unwrap();
     artifacts.put(&acme, "a-file-of-somebody-else", "x".into()).await.unwrap();

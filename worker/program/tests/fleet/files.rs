@@ -29,7 +29,8 @@ async fn a_jobs_files_go_in_and_come_out_and_into_the_next_job() {
     assert_eq!(worker.count("thermae_worker_artifacts_total", "stored"), 1.0);
     assert_eq!(worker.count("thermae_worker_artifact_bytes_total", ""), 5.0);
 
-    let file = InputFile { text: None, reference: Some(artifact.id.clone()), ..InputFile::text("again.txt", "") };
+    let file =
+        InputFile { text: None, reference: Some(artifact.id.parse().unwrap()), ..InputFile::text("again.txt", "") };
     let next = Job { files: vec![file], ..python("print(open('again.txt').read())") };
     assert_eq!(fleet.run(&next).await.stdout, "HELLO\n");
     // For another tenant, the reference leads to nothing.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use thermae_schemas::{
-    ArtifactRequest, ErrorCode, InputValue, Job, JsonText, Status, ToolFailure, ToolReply, ToolSpec,
+    ArtifactId, ArtifactRequest, ErrorCode, InputValue, Job, JsonText, Status, ToolFailure, ToolReply, ToolSpec,
 };
 
 use crate::harness::{Fleet, options, python, session_job};
@@ -32,7 +32,8 @@ async fn an_input_may_be_what_an_earlier_job_has_left() {
     let left = fleet.run(&Job { artifacts: ArtifactRequest::default(), ..python(code) }).await.artifact_map;
     let reads = |file: &str| {
         let mut job = python("print(x)");
-        job.inputs.insert("x".into(), InputValue::Ref(left[&format!("/workspace/artifacts/{file}")].clone()));
+        let id = ArtifactId::new(left[&format!("/workspace/artifacts/{file}")].as_str()).unwrap();
+        job.inputs.insert("x".into(), InputValue::Ref(id));
         job
     };
     assert_eq!(fleet.run(&reads("good.json")).await.stdout, "[1, {'b': 2, 'a': 3}]\n");
@@ -41,7 +42,7 @@ async fn an_input_may_be_what_an_earlier_job_has_left() {
     assert_eq!((outcome.status, error.code), (Status::Rejected, ErrorCode::SchemaViolation), "{error:?}");
     assert!(error.message.starts_with("/inputs/x/ref"), "{error:?}");
     let mut missing = python("print(x)");
-    missing.inputs.insert("x".into(), InputValue::Ref("0".repeat(64)));
+    missing.inputs.insert("x".into(), InputValue::Ref(ArtifactId::of([0; 32])));
     assert_eq!(fleet.run(&missing).await.error.unwrap().code, ErrorCode::UnknownRef);
     worker.end().await;
 }

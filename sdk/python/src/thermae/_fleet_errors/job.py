@@ -63,13 +63,11 @@ class FilesTooLarge(ThermaeError):
 
 
 class UnknownRef(ThermaeError):
-    """A file's `ref` names nothing in the tenant's part of the fleet's store."""
+    """A `ref` of a job names no artifact in the tenant's part of the fleet's store."""
 
     code = "unknown_ref"
     safe_to_retry = False
-    advice = (
-        "Use the id of an artifact of this tenant that the store still has, or the key of an object of this tenant."
-    )
+    advice = "Use the id of an artifact of this tenant that the store still has."
 
 
 class FileNotPlaced(ThermaeError):
