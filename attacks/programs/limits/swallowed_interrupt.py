@@ -4,7 +4,7 @@ wins = "a container, forever"
 guard = "the kill that follows the interrupt after a grace period"
 uncontrolled = "a kill ends any process, with or without a sandbox"
 aftermath = true
-limits = { wall_ms = 300 }
+limits = { wall_ms = 3000 }
 held.started = true
 outcome = { status = "timed_out", error = "wall_timeout" }
 """
