@@ -162,7 +162,7 @@ impl Engine {
             Kind::StdinEnd => guests.on_input(number, None, occupants, sandboxes, io),
             Kind::Credit => guests.on_credit(number, frame.parse()?, occupants, sandboxes, io),
             Kind::Signal => guests.signal(number, frame.parse()?),
-            Kind::ToolResult => runs.on_tool_result(number, &frame.parse()?, sandboxes, io),
+            Kind::ToolResult => runs.on_tool_result(number, frame, sandboxes, io)?,
             Kind::Charge => runs.charge(number),
             Kind::Interrupt => runs.interrupt(number, sandboxes, io),
             Kind::Kill => runs.kill(number, sandboxes, io),

@@ -35,7 +35,7 @@ pub use files::{Artifact, ArtifactEnd, ArtifactLimits, Input, Omission, Omission
 pub use kind::Kind;
 pub use run::{Place, Run};
 pub use setup::{LanguageSetup, Limits, Setup};
-pub use tools::{Parameter, ParameterKind, Tool, ToolCall, ToolFailure, ToolResult};
+pub use tools::{ANSWER_WINDOW, Parameter, ParameterKind, Tool, ToolCall, ToolFailure, ToolResult};
 
 /// Version of this wire. [`Setup`] carries it, and a runner of another version refuses.
 pub const WIRE: u32 = 7;

@@ -2,9 +2,10 @@
 
 mod common;
 
+use common::beside::argv;
 use common::{Runner, program, raw, session, tool};
 use serde_json::json;
-use thermae_runner::frames::{End, Run, Tool, ToolFailure};
+use thermae_runner::frames::{ANSWER_WINDOW, End, Run, Tool, ToolFailure};
 
 fn with_tools(code: &str) -> Run {
     Run { tools: vec![tool("web.search", &["query"]), tool("add", &["a", "b"])], ..program(code) }
@@ -37,6 +38,34 @@ fn results_and_errors_of_any_size_arrive() {
     let (_, call) = runner.wait_call();
     runner.answer(run, call.call, Err("e".repeat(3_000_000).into()));
     assert_eq!(runner.wait(run).ok(), "5000000 True None\nTrue web.search\n");
+}
+
+#[test]
+fn answers_get_credit_once_the_code_has_taken_them() {
+    let mut runner = Runner::new();
+    runner.run(&session("s", "x = 1")).ok();
+    let code = "
+import asyncio, os, time
+first = asyncio.ensure_future(add(1, 2))
+await asyncio.sleep(0)
+print('called', flush=True)
+while not os.path.exists('go'):
+    time.sleep(0.005)
+print(len(await first), await add(3, 4))";
+    let run = runner.begin(&Run { tools: with_tools("").tools, ..session("s", code) });
+    runner.wait_output(run, "called");
+    let (_, call) = runner.wait_call();
+    let large = 4 * ANSWER_WINDOW;
+    runner.answer(run, call.call, Ok(json!("x".repeat(large as usize))));
+    runner.ping();
+    assert_eq!(runner.so_far(run).credit, 0, "the code has not taken it");
+    runner.beside(&argv("s", &["touch", "go"])).ok();
+    let (_, call) = runner.wait_call();
+    let credit = runner.so_far(run).credit;
+    assert!((large..large + 100).contains(&credit), "{credit}");
+    runner.answer(run, call.call, Ok(json!("small")));
+    let outcome = runner.wait(run);
+    assert_eq!((outcome.ok(), outcome.credit), (format!("called\n{large} small\n"), credit));
 }
 
 #[test]

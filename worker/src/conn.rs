@@ -177,7 +177,7 @@ impl Conn {
         let number = self.0.next_run.fetch_add(1, Ordering::Relaxed);
         runs.insert(number, tx);
         drop(runs);
-        Running { inner: Arc::clone(&self.0), number, frames, ended: false }
+        Running { inner: Arc::clone(&self.0), number, frames, ended: false, untaken: 0 }
     }
 
     /// Starts a run that finds the parts in these chunks of a checkpoint, and then these files. They are sent no faster

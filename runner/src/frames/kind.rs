@@ -42,8 +42,8 @@ pub enum Kind {
     StdinEnd = 15,
     /// W: send a signal to a command's process group; payload is the signal's number (JSON).
     Signal = 16,
-    /// W and R: how many bytes more the other side may send (JSON): output, if the worker says it, and input, if the
-    /// runner does.
+    /// W and R: how many bytes more the other side may send (JSON): output, if the worker says it, and input or, to a
+    /// [`Run`], answers to tool calls, if the runner does.
     Credit = 17,
     /// W, R: [`Part`] of a checkpoint. The worker sends those that a session begins with before the [`Run`] that makes
     /// it, under that run's number.

@@ -76,6 +76,11 @@ pub struct ToolCall {
     pub arguments: Box<RawValue>,
 }
 
+/// While this many bytes of a run's [`ToolResult`]s or more have no credit yet, the worker sends no further one. So what
+/// waits for code that does not read is less than this and one answer. The runner gives credit when the code has taken
+/// the answers, at the latest for half of the window.
+pub const ANSWER_WINDOW: u64 = 1 << 20;
+
 /// The answer to a [`ToolCall`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolResult {

@@ -80,6 +80,8 @@ pub(super) struct Active {
     /// Outstanding tool calls: from the runner's number to the job's own.
     pub(super) calls: HashMap<u32, u32>,
     pub(super) last_call: u32,
+    /// Bytes of answers to calls that came, and for which the worker has got no credit.
+    pub(super) untaken: u64,
     pub(super) cause: Option<Cause>,
     /// When it was interrupted, at the end of its wall-clock time or because it was cancelled.
     pub(super) interrupted: Option<Instant>,
@@ -154,6 +156,7 @@ impl Active {
             stdin: pipes.stdin,
             calls: HashMap::new(),
             last_call: 0,
+            untaken: 0,
             cause: None,
             interrupted: None,
             cancelled: false,

@@ -9,7 +9,7 @@ use super::Runs;
 use super::active::{Cause, MAX_CALLS, MAX_RECEIVED};
 use super::waits::Halt;
 use crate::channel::{Got, Message};
-use crate::frames::{Kind, ToolCall, ToolResult};
+use crate::frames::{ANSWER_WINDOW, Frame, Kind, ToolCall, ToolResult};
 use crate::io::{Io, Token};
 use crate::sandboxes::{Sandboxes, Stage};
 
@@ -19,13 +19,10 @@ impl Runs {
         if self.guests.contains(id) {
             return self.guests.on_channel(id, flags, &mut self.occupants, sandboxes, io);
         }
-        let Some(sandbox) = sandboxes.get_mut(id) else { return };
         if flags.contains(EventFlags::OUT) {
-            let flushed = sandbox.channel.flush();
-            if flushed.is_err() || !sandbox.channel.pending() {
-                io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN);
-            }
+            self.go_on_telling(id, sandboxes, io);
         }
+        let Some(sandbox) = sandboxes.get_mut(id) else { return };
         let got = sandbox.channel.fill(&mut io.chunk);
         let closed = !matches!(got, Ok(Got::Empty));
         while let Some(sandbox) = sandboxes.get_mut(id) {
@@ -84,7 +81,9 @@ impl Runs {
         };
         if !run.tools.is_empty() {
             let now = Instant::now();
-            run.waits.heard(&message, !run.calls.is_empty(), now);
+            // A process for which answers wait here has not got them, whatever it says.
+            let outstanding = !run.calls.is_empty() && !sandbox.channel.pending();
+            run.waits.heard(&message, outstanding, now);
             if run.waits.halt == Halt::Asked {
                 // It has gone on before it stopped.
                 run.resume(now, sandbox);
@@ -154,10 +153,21 @@ impl Runs {
     }
 
     /// Hands the answer to a tool call to the code.
-    pub(crate) fn on_tool_result(&mut self, number: u32, result: &ToolResult, sandboxes: &mut Sandboxes, io: &mut Io) {
-        let Some(&id) = self.going.get(&number) else { return };
-        let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) else { return };
-        let Some(call) = run.calls.remove(&result.call) else { return };
+    ///
+    /// # Errors
+    /// The frame can't be read.
+    pub(crate) fn on_tool_result(
+        &mut self,
+        number: u32,
+        frame: &Frame,
+        sandboxes: &mut Sandboxes,
+        io: &mut Io,
+    ) -> serde_json::Result<()> {
+        let result: ToolResult = frame.parse()?;
+        let Some(&id) = self.going.get(&number) else { return Ok(()) };
+        let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) else { return Ok(()) };
+        run.untaken += frame.body.len() as u64;
+        let Some(call) = run.calls.remove(&result.call) else { return Ok(()) };
         let now = Instant::now();
         run.waits.answered(now);
         run.resume(now, sandbox);
@@ -171,6 +181,30 @@ impl Runs {
             }
         };
         self.tell(id, text.as_bytes(), sandboxes, io);
+        self.allow_answers(id, sandboxes, io);
+        Ok(())
+    }
+
+    /// Goes on sending what waits for the process.
+    fn go_on_telling(&mut self, id: u32, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(sandbox) = sandboxes.get_mut(id) else { return };
+        let flushed = sandbox.channel.flush();
+        if flushed.is_err() || !sandbox.channel.pending() {
+            io.rewatch(&sandbox.channel, Token::Channel(id), EventFlags::IN);
+        }
+        self.allow_answers(id, sandboxes, io);
+    }
+
+    /// Lets the worker send more answers once the code has taken those that came.
+    fn allow_answers(&mut self, id: u32, sandboxes: &Sandboxes, io: &mut Io) {
+        let taken = sandboxes.get(id).is_some_and(|sandbox| !sandbox.channel.pending());
+        if let Some(run) = self.run_mut(id)
+            && taken
+            // Small answers need no credit: less than this may be untold, and leaves the worker room for more.
+            && run.untaken >= ANSWER_WINDOW / 2
+        {
+            let _ = io.link.push_json(Kind::Credit, run.number, &std::mem::take(&mut run.untaken));
+        }
     }
 
     fn tell(&mut self, id: u32, json: &[u8], sandboxes: &mut Sandboxes, io: &mut Io) {

@@ -12,7 +12,7 @@ pub struct Outcome {
     pub artifacts: Vec<Left>,
     /// The parts of a checkpoint, with their bytes.
     pub parts: Vec<(Part, Vec<u8>)>,
-    /// How many bytes of input the runner takes in addition to the window.
+    /// How many bytes of input, or of answers to tool calls, the runner takes in addition to the window.
     pub credit: u64,
     /// How often its process was stopped because it waits.
     pub waits: u32,

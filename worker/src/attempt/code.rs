@@ -1,6 +1,7 @@
 //! Runs a job's code in a container and watches it: takes its output, passes its tool calls on, and ends it early if
 //! necessary.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,8 +179,9 @@ impl Watch {
         let at_most = wall + Duration::from_millis(limits.run.grace_ms) + END_TIMEOUT;
         let mut streamer = Streamer::new(ctx, work, entry);
         let mut calls = InFlight::new();
-        // Answers to calls of a paused run, which must have a slot before it gets them.
-        let mut answers = Vec::new();
+        // Answers that the run has not got: it is paused, and must have a slot before it gets them, or it has not read
+        // those before.
+        let mut answers = VecDeque::new();
         let mut early: Option<Early> = None;
         // Whether the code may still go on, as far as this loop knows.
         let mut in_code = true;
@@ -189,6 +191,9 @@ impl Watch {
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         tokio::pin!(overdue_at, cancelled, lost, stopped);
         let end = loop {
+            while !seat.is_paused() && running.takes_answers() && let Some(answered) = answers.pop_front() {
+                tools::answer(&mut running, answered);
+            }
             // Output beyond the tenant's allowance waits: a little of it here, so that few events carry it, and the
             // rest in the sandbox, where the code waits with it. It waits no longer than the job's wall clock, because
             // the runner reports the end of the run after all output.
@@ -217,6 +222,7 @@ impl Watch {
                     match frame.kind {
                         Kind::Stdout => self.output(entry, &mut streamer, Output::Stdout, &frame.body),
                         Kind::Stderr => self.output(entry, &mut streamer, Output::Stderr, &frame.body),
+                        Kind::Credit => running.taken(frame.parse().unwrap_or_default()),
                         kind if owes.is_some() && kind != Kind::Exit => waiting = Some(frame),
                         Kind::Started => {
                             entry.runs.cancel();
@@ -238,9 +244,8 @@ impl Watch {
                                 let call = tools::call(ctx, work, entry, frame, open, patience);
                                 calls.push(call.in_current_span());
                             }
-                            Err(refused) => {
-                                tools::turn_away(ctx, work, entry, &prepared.gate, &running, &frame, &refused).await;
-                            }
+                            Err(refused) => answers
+                                .push_back(tools::turn_away(ctx, work, entry, &prepared.gate, &frame, &refused).await),
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended. What counts now is that its files keep coming.
@@ -267,18 +272,13 @@ impl Watch {
                     continue;
                 }
                 Some(answered) = calls.next(), if !calls.is_empty() => {
-                    if seat.is_paused() {
-                        answers.push(answered);
-                    } else {
+                    answers.push_back(answered);
+                    if !seat.is_paused() {
                         entry.course.runs();
-                        tools::answer(&running, answered);
                     }
                     continue;
                 }
-                () = seat.resumed(entry, !answers.is_empty()) => {
-                    answers.drain(..).for_each(|answered| tools::answer(&running, answered));
-                    continue;
-                }
+                () = seat.resumed(entry, seat.is_paused() && !answers.is_empty()) => continue,
                 () = &mut overdue_at => {
                     // Time in which the code waited may not count against its wall clock.
                     let until = began + at_most + calls.waited().min(pause);

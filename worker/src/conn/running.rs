@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermae_runner::frames::{Frame, Kind, ToolResult};
+use thermae_runner::frames::{ANSWER_WINDOW, Frame, Kind, ToolResult};
 use tokio::sync::mpsc;
 
 use super::{CHUNK, Inner, Queued};
@@ -13,6 +13,8 @@ pub(crate) struct Running {
     pub(super) number: u32,
     pub(super) frames: mpsc::Receiver<Queued>,
     pub(super) ended: bool,
+    /// Bytes of answers to tool calls for which the runner has given no credit.
+    pub(super) untaken: u64,
 }
 
 impl Running {
@@ -30,9 +32,19 @@ impl Running {
         frame
     }
 
+    /// Whether the code takes its answers, so that the next one may be sent.
+    pub(crate) fn takes_answers(&self) -> bool {
+        self.untaken < ANSWER_WINDOW
+    }
+
+    /// Notes that the code has taken this many bytes of its answers.
+    pub(crate) fn taken(&mut self, bytes: u64) {
+        self.untaken = self.untaken.saturating_sub(bytes);
+    }
+
     /// Answers a tool call of the code.
-    pub(crate) fn answer(&self, result: &ToolResult) {
-        self.tell(Kind::ToolResult, result);
+    pub(crate) fn answer(&mut self, result: &ToolResult) {
+        self.untaken += self.tell(Kind::ToolResult, result);
     }
 
     /// Sends standard input, no faster than the runner reads it.
@@ -58,10 +70,17 @@ impl Running {
         self.tell(Kind::Signal, &signal);
     }
 
-    fn tell(&self, kind: Kind, what: &impl serde::Serialize) {
+    /// Sends a frame, and returns the size of its body.
+    fn tell(&self, kind: Kind, what: &impl serde::Serialize) -> u64 {
         match Frame::json(kind, self.number, what) {
-            Ok(frame) => drop(self.inner.send(&frame)),
-            Err(e) => self.inner.close(format!("{kind:?}: {e}")),
+            Ok(frame) => {
+                let _ = self.inner.send(&frame);
+                frame.body.len() as u64
+            }
+            Err(e) => {
+                self.inner.close(format!("{kind:?}: {e}"));
+                0
+            }
         }
     }
 

@@ -75,11 +75,11 @@ pub(crate) async fn call(
     let read = ctx.heavy.scan(bytes, move || frame.parse().map_err(|e| (number(&frame), e)));
     let frames::ToolCall { call, name, arguments } = match read.await {
         Ok(call) => call,
-        Err((Some(call), e)) => {
+        Err((Ok(call), e)) => {
             let refused = Refused::new(ErrorCode::ToolArguments, format!("the call can't be read: {e}"));
             return Ok(refuse(ctx, entry, named(call, None), &refused).await);
         }
-        Err((None, e)) => return Err(Unreadable(e)),
+        Err((Err(unreadable), _)) => return Err(unreadable),
     };
     let (steps, checks) = (gate.cost(&name, bytes), gate.clone());
     let checked = ctx.heavy.check(steps, move || (checks.check(&name, arguments), name));
@@ -117,27 +117,29 @@ fn for_code(failed: Failed) -> frames::ToolFailure {
     }
 }
 
-/// Answers a call that exceeds a bound.
+/// Refuses a call that exceeds a bound.
+///
+/// # Errors
+/// The call can't be answered.
 pub(crate) async fn turn_away(
     ctx: &Context,
     work: &Work,
     entry: &Entry,
     gate: &Gate,
-    running: &Running,
     frame: &Frame,
     refused: &Refused,
-) {
+) -> Answered {
     let named = |call| Named { work, token: gate.token(), call, tool: None };
-    match number(frame) {
-        // A job can make any number of such calls, and must not fill the audit log with them.
-        Some(call) if gate.first_exceeds() => running.answer(&refuse(ctx, entry, named(call), refused).await),
-        Some(call) => running.answer(&counted(ctx, call, refused)),
-        None => running.abandon("a tool call can't be read"),
+    let call = number(frame)?;
+    // A job can make any number of such calls, and must not fill the audit log with them.
+    if gate.first_exceeds() {
+        return Ok(refuse(ctx, entry, named(call), refused).await);
     }
+    Ok(counted(ctx, call, refused))
 }
 
 /// Hands an answer to the run. If the call had no number, the runner can't be trusted with the rest.
-pub(crate) fn answer(running: &Running, answered: Answered) {
+pub(crate) fn answer(running: &mut Running, answered: Answered) {
     match answered {
         Ok(answer) => running.answer(&answer),
         Err(unreadable) => running.abandon(&unreadable.to_string()),
@@ -164,17 +166,17 @@ fn counted(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {
 }
 
 /// The number of a call, even if the rest of it can't be read. The runner writes the number first.
-fn number(frame: &Frame) -> Option<u32> {
+fn number(frame: &Frame) -> Result<u32, Unreadable> {
     #[derive(Deserialize)]
     struct Numbered {
         call: u32,
     }
-    if let Ok(Numbered { call }) = frame.parse() {
-        return Some(call);
-    }
-    let digits = frame.body.strip_prefix(br#"{"call":"#)?;
-    let end = digits.iter().position(|b| !b.is_ascii_digit())?;
-    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+    let first = || {
+        let digits = frame.body.strip_prefix(br#"{"call":"#)?;
+        let end = digits.iter().position(|b| !b.is_ascii_digit())?;
+        std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+    };
+    frame.parse().map(|Numbered { call }| call).or_else(|e| first().ok_or(Unreadable(e)))
 }
 
 /// Has a call answered that passed the gate. Gives it up when its time is over.
@@ -290,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_call_that_can_t_be_read_still_has_a_number() {
-        let number = |body: &str| number(&Frame::raw(Kind::ToolCall, 1, body));
+        let number = |body: &str| number(&Frame::raw(Kind::ToolCall, 1, body)).ok();
         assert_eq!(number(r#"{"call":7,"name":3}"#), Some(7));
         assert_eq!(number(r#"{"name":"t","call":8}"#), Some(8));
         assert_eq!(number(r#"{"call":9,"name":"t","arguments":NaN}"#), Some(9));
