@@ -124,6 +124,10 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         ToolAnswer => {
             "Write the tool's answer as JSON (without NaN or Infinity) with either ok or error, of at most 16 MiB."
         }
+        ToolAnswerLimit => {
+            "Have the program make fewer large calls at once, and read their answers sooner, or raise the bound of the \
+             workers that the error names (answers.tenant_disk, answers.disk)."
+        }
         ToolTimeout => "Make the tool faster, or ask for a longer wait (limits.tool_ms, --tool-wait).",
         ClientGone => "Keep the client connected while its jobs run.",
         AuditFailed => {

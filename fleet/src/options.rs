@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::audit::AuditOptions;
-use thermae_worker::{BackendKind, LimitOptions, PoolOptions, TokenOptions};
+use thermae_worker::{AnswerOptions, BackendKind, LimitOptions, PoolOptions, TokenOptions};
 
 /// A rate that no tenant reaches.
 pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
@@ -137,6 +137,7 @@ impl EmbeddedOptions {
 
     /// Options of the worker that has this pool.
     pub(crate) fn worker(&self) -> thermae_worker::Options {
+        let answers = AnswerOptions::default();
         let mut worker = thermae_worker::Options {
             name: Some("embedded".to_owned()),
             // When the fleet is closed, nobody waits for running jobs.
@@ -147,6 +148,7 @@ impl EmbeddedOptions {
             tokens: self.tokens.clone(),
             // Nothing is shared with other tenants.
             refused_bytes: UNBOUNDED,
+            answers: AnswerOptions { tenant_memory: answers.memory, tenant_disk: answers.disk, ..answers },
             ..thermae_worker::Options::default()
         };
         worker.artifacts.store = self.store.as_ref().map(|path| format!("file://{}", path.display()));

@@ -183,6 +183,8 @@ codes! {
     ToolTimeout = "tool_timeout", false;
     /// The client's answer to the tool call can't be read, is too large, or is not what the job's capabilities allow.
     ToolAnswer = "tool_answer", false;
+    /// The tool's answer was dropped, because too many bytes of answers wait for runs to read them.
+    ToolAnswerLimit = "tool_answer_limit", false;
     /// The tool call could not be written to the worker's audit log, so it was not made.
     AuditFailed = "audit_failed", false;
     /// No queue is bound to the reply key any more.

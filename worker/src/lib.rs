@@ -61,7 +61,7 @@ pub use artifacts::{ArtifactLimits, ArtifactOptions, Artifacts, Error as Artifac
 pub use config::Config;
 pub use error::Error;
 pub use options::{
-    BackendKind, Bounds, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options, PoolOptions, Reuse,
-    TokenOptions,
+    AnswerOptions, BackendKind, Bounds, DockerOptions, Invalid, LimitOptions, Limits, NativeOptions, Options,
+    PoolOptions, Reuse, TokenOptions,
 };
 pub use service::{Parts, Service};

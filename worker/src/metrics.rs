@@ -38,6 +38,10 @@ pub(crate) struct Metrics {
     pauses_refused: IntCounterVec,
     acquired: IntCounterVec,
     sandboxes: IntCounterVec,
+    /// Bytes of answers to tool calls that are kept, by place.
+    pub answers: IntGaugeVec,
+    /// Answers that were written to the disk.
+    pub answers_written: IntCounter,
     /// Tool calls, by result.
     pub tool_calls: IntCounterVec,
     /// Tokens of jobs that were verified when an attempt began, by result.
@@ -134,6 +138,19 @@ impl Metrics {
                 "Sandboxes used: made ahead (warm) or on the job's path (cold)",
                 &["pool", "warmth"],
             )?,
+            answers: gauges(
+                "tool_answer_bytes",
+                "Answers to tool calls that runs have not read, in memory or on the disk (answers.dir)",
+                &["place"],
+            )?,
+            answers_written: {
+                let made = IntCounter::new(
+                    "thermae_worker_tool_answers_written_total",
+                    "Answers to tool calls written to answers.dir, because they did not fit into memory",
+                )?;
+                registry.register(Box::new(made.clone()))?;
+                made
+            },
             tool_calls: counters("tool_calls_total", "Tool calls of the code, by result", &["result"])?,
             tokens: counters(
                 "tokens_total",

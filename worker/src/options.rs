@@ -1,6 +1,7 @@
 //! The options of a worker. Every option has a default. The reference page `docs/configuration.md` is generated from
 //! the doc comments of these types.
 
+mod answers;
 mod backends;
 mod bounds;
 mod limits;
@@ -18,6 +19,7 @@ use thermae_backplane::registry::{Budget, Keep};
 use thermae_schemas::{Language, PoolName};
 use thermae_service::units::{ByteSize, Millis};
 
+pub use answers::AnswerOptions;
 pub use backends::{DockerOptions, NativeOptions};
 pub use bounds::Bounds;
 pub(crate) use limits::{Granted, Refused};
@@ -47,6 +49,8 @@ pub struct Options {
     pub artifacts: ArtifactOptions,
     /// The audit log.
     pub audit: AuditOptions,
+    /// Answers to tool calls that runs have not read yet.
+    pub answers: AnswerOptions,
     /// Capability tokens.
     pub tokens: TokenOptions,
     /// Directory in which the worker makes its own directory for the sockets of its containers, which only the worker's
@@ -91,6 +95,7 @@ impl Default for Options {
             native: NativeOptions::default(),
             artifacts: ArtifactOptions::default(),
             audit: AuditOptions::default(),
+            answers: AnswerOptions::default(),
             tokens: TokenOptions::default(),
             socket_dir: None,
             heartbeat_every: Millis::from_secs(3),

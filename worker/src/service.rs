@@ -35,7 +35,7 @@ use crate::running::Table;
 use crate::sessions::Sessions;
 use crate::shelf::Shelf;
 use crate::stored;
-use crate::tools::{Approvals, Capable, Client};
+use crate::tools::{Approvals, Capable, Client, Keeper};
 use crate::watch::{refusal, watch_bus, watch_pools};
 
 /// Time, after the grace of the drain, for killing the jobs that still run, and for recording and publishing their
@@ -134,7 +134,8 @@ impl Service {
             pools.insert(name.clone(), Pool::new(name.clone(), pool.clone(), backend, owner, &metrics));
         }
         let heavy: Arc<Heavy> = Arc::default();
-        let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone()));
+        let keeper = Keeper::new(options.answers.clone(), metrics.clone());
+        let client = Arc::new(Client::new(Arc::clone(&bus), id.clone(), pools.clone(), keeper));
         let counter = metrics.approvals.clone();
         let approvals = Arc::new(Approvals::new(Arc::clone(&bus), id.clone(), pools.clone(), counter));
         let file = options.audit.file.clone().unwrap_or_default();

@@ -138,7 +138,7 @@ fn blames(code: ErrorCode) -> &'static str {
     match code {
         code if blames_the_job(code) => "the job",
         CodeRaised | CodeExited | CodeKilled | WallTimeout | CpuTimeout | OutOfMemory | OutputLimit | UnknownTool
-        | CapabilityRefused | ApprovalDenied | ToolCallLimit | ToolArguments => "the code",
+        | CapabilityRefused | ApprovalDenied | ToolCallLimit | ToolArguments | ToolAnswerLimit => "the code",
         Cancelled | ClientGone | Superseded | ToolTimeout | ToolAnswer | ApprovalTimedOut | ApprovalDecided
         | ApprovalOver | ForbiddenReplyKey | UserIdMissing => "the client",
         _ => "the fleet",

@@ -22,7 +22,7 @@ use crate::options::{Bounds, Granted};
 use crate::outcome::Collected;
 use crate::phase::Phase;
 use crate::running::{Entry, LeaseLost};
-use crate::tools::{self, InFlight, Patience};
+use crate::tools::{self, Answered, InFlight, Patience};
 use crate::work::Work;
 
 /// How long a run may take to end after it was killed, or after its time was over by the runner's own clock.
@@ -181,7 +181,7 @@ impl Watch {
         let mut calls = InFlight::new();
         // Answers that the run has not got: it is paused, and must have a slot before it gets them, or it has not read
         // those before.
-        let mut answers = VecDeque::new();
+        let mut answers: VecDeque<Answered> = VecDeque::new();
         let mut early: Option<Early> = None;
         // Whether the code may still go on, as far as this loop knows.
         let mut in_code = true;
@@ -191,8 +191,11 @@ impl Watch {
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         tokio::pin!(overdue_at, cancelled, lost, stopped);
         let end = loop {
-            while !seat.is_paused() && running.takes_answers() && let Some(answered) = answers.pop_front() {
-                tools::answer(&mut running, answered);
+            while !seat.is_paused()
+                && running.takes_answers()
+                && let Some(answered) = answers.pop_front()
+            {
+                answered.give(&ctx.heavy, &mut running).await;
             }
             // Output beyond the tenant's allowance waits: a little of it here, so that few events carry it, and the
             // rest in the sandbox, where the code waits with it. It waits no longer than the job's wall clock, because
@@ -244,8 +247,12 @@ impl Watch {
                                 let call = tools::call(ctx, work, entry, frame, open, patience);
                                 calls.push(call.in_current_span());
                             }
-                            Err(refused) => answers
-                                .push_back(tools::turn_away(ctx, work, entry, &prepared.gate, &frame, &refused).await),
+                            Err(refused) => {
+                                match tools::turn_away(ctx, work, entry, &prepared.gate, &frame, &refused).await {
+                                    Ok(answered) => answers.push_back(answered),
+                                    Err(unreadable) => running.abandon(&unreadable.to_string()),
+                                }
+                            }
                         },
                         Kind::Artifact | Kind::ArtifactData | Kind::ArtifactEnd => {
                             // The code has ended. What counts now is that its files keep coming.
@@ -272,7 +279,10 @@ impl Watch {
                     continue;
                 }
                 Some(answered) = calls.next(), if !calls.is_empty() => {
-                    answers.push_back(answered);
+                    match answered {
+                        Ok(answered) => answers.push_back(answered),
+                        Err(unreadable) => running.abandon(&unreadable.to_string()),
+                    }
                     if !seat.is_paused() {
                         entry.course.runs();
                     }

@@ -4,7 +4,7 @@ use thermae_schemas::ErrorCode;
 
 /// Results of tool calls, besides the codes of calls that are refused or never answered.
 pub(super) const RESULTS: [&str; 2] = ["ok", "error"];
-pub(super) const REFUSALS: [ErrorCode; 19] = [
+pub(super) const REFUSALS: [ErrorCode; 20] = [
     ErrorCode::UnknownTool,
     ErrorCode::CapabilityRefused,
     ErrorCode::ApprovalDenied,
@@ -20,6 +20,7 @@ pub(super) const REFUSALS: [ErrorCode; 19] = [
     ErrorCode::ToolArguments,
     ErrorCode::ToolTimeout,
     ErrorCode::ToolAnswer,
+    ErrorCode::ToolAnswerLimit,
     ErrorCode::AuditFailed,
     ErrorCode::ClientGone,
     ErrorCode::WorkerLost,

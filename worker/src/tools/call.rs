@@ -9,19 +9,22 @@ use thermae_runner::frames::{self, Frame};
 use thermae_schemas::{AuditLine, ErrorCode, EventBody};
 use tokio::time::Instant;
 
-use super::provider::Failed;
 use super::{Answer, Call, Gate, Open, Provider, Refused};
 use crate::attempt::send_alone;
 use crate::audit::{self, Named};
 use crate::conn::Running;
 use crate::context::Context;
+use crate::heavy::Heavy;
 use crate::metrics::Metrics;
 use crate::options::Granted;
 use crate::running::Entry;
 use crate::work::Work;
 
-/// The answer to a call, as the runner gets it.
-type Answered = Result<frames::ToolResult, Unreadable>;
+/// The answer to a call with this number.
+pub(crate) struct Answered {
+    call: u32,
+    answer: Answer,
+}
 
 /// Not even the number of the call can be read. Such a runner is broken.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +72,7 @@ pub(crate) async fn call(
     frame: Frame,
     mut open: Open,
     patience: Patience,
-) -> Answered {
+) -> Result<Answered, Unreadable> {
     let (gate, bytes) = (open.gate().clone(), frame.body.len());
     let named = |call, tool| Named { work, token: gate.token(), call, tool };
     let read = ctx.heavy.scan(bytes, move || frame.parse().map_err(|e| (number(&frame), e)));
@@ -91,30 +94,31 @@ pub(crate) async fn call(
     };
     let Ok(mut trail) = ctx.audit.begin(named(call, Some(&name)), &arguments).await else {
         let refused = Refused::new(ErrorCode::AuditFailed, audit::Unwritten.to_string());
-        return Ok(counted(ctx, call, &refused));
+        return Ok(counted(ctx, call, refused));
     };
     tell(ctx, work, entry, trail.told.take()).await;
     let patience = patience.at_most(gate.timeout(&name));
     let asked = Call { work, entry, tool: &name, arguments, within: patience.within, open: &mut open, trail: &trail };
     let answer = ask(&*ctx.provider, &ctx.metrics, asked, patience.by_run).await;
-    let told = match &answer {
-        Ok(_) => trail.end("ok", None).await,
-        Err(Failed::Tool(_)) => trail.end("error", None).await,
-        Err(Failed::Refused(refused)) => trail.end(refused.code.as_str(), Some(&refused.message)).await,
-    };
+    let why = answer.as_ref().err().map(|refused| &*refused.message);
+    let told = trail.end(label(&answer), why).await;
     tell(ctx, work, entry, told).await;
-    Ok(frames::ToolResult { call, result: answer.map_err(for_code) })
+    Ok(Answered { call, answer })
 }
 
-/// A failure as the code gets it. A call that was not answered in time is a `TimeoutError`, too.
-fn for_code(failed: Failed) -> frames::ToolFailure {
-    match failed {
-        Failed::Tool(failure) => failure,
-        Failed::Refused(refused) => {
-            let late = refused.code == ErrorCode::ToolTimeout;
-            frames::ToolFailure { kind: late.then(|| "TimeoutError".to_owned()), ..refused.to_string().into() }
-        }
+/// How a call ended, in metrics and in the audit log.
+fn label(answer: &Answer) -> &'static str {
+    match answer {
+        Ok(kept) if kept.is_error() => "error",
+        Ok(_) => "ok",
+        Err(refused) => refused.code.as_str(),
     }
+}
+
+/// A refusal as the code gets it. A call that was not answered in time is a `TimeoutError`, too.
+fn for_code(refused: &Refused) -> frames::ToolFailure {
+    let late = refused.code == ErrorCode::ToolTimeout;
+    frames::ToolFailure { kind: late.then(|| "TimeoutError".to_owned()), ..refused.to_string().into() }
 }
 
 /// Refuses a call that exceeds a bound.
@@ -128,29 +132,36 @@ pub(crate) async fn turn_away(
     gate: &Gate,
     frame: &Frame,
     refused: &Refused,
-) -> Answered {
+) -> Result<Answered, Unreadable> {
     let named = |call| Named { work, token: gate.token(), call, tool: None };
     let call = number(frame)?;
     // A job can make any number of such calls, and must not fill the audit log with them.
     if gate.first_exceeds() {
         return Ok(refuse(ctx, entry, named(call), refused).await);
     }
-    Ok(counted(ctx, call, refused))
+    Ok(counted(ctx, call, refused.clone()))
 }
 
-/// Hands an answer to the run. If the call had no number, the runner can't be trusted with the rest.
-pub(crate) fn answer(running: &mut Running, answered: Answered) {
-    match answered {
-        Ok(answer) => running.answer(&answer),
-        Err(unreadable) => running.abandon(&unreadable.to_string()),
+impl Answered {
+    /// Hands the answer to the run.
+    pub(crate) async fn give(self, heavy: &Heavy, running: &mut Running) {
+        let call = self.call;
+        let taken = match self.answer {
+            Ok(kept) => kept.take(heavy).await,
+            Err(refused) => Err(refused),
+        };
+        match taken {
+            Ok((result, _share)) => running.answer(&frames::ToolResult { call, result }),
+            Err(refused) => running.answer(&frames::ToolResult { call, result: Err(for_code(&refused)) }),
+        }
     }
 }
 
 /// Refuses a call that did not pass the gate.
-async fn refuse(ctx: &Context, entry: &Entry, named: Named<'_>, refused: &Refused) -> frames::ToolResult {
+async fn refuse(ctx: &Context, entry: &Entry, named: Named<'_>, refused: &Refused) -> Answered {
     let told = ctx.audit.refused(&named, refused.code, &refused.message).await;
     tell(ctx, named.work, entry, told).await;
-    counted(ctx, named.call, refused)
+    counted(ctx, named.call, refused.clone())
 }
 
 /// Tells the client of the run what the audit log says.
@@ -160,9 +171,9 @@ async fn tell(ctx: &Context, work: &Work, entry: &Entry, line: Option<AuditLine>
     }
 }
 
-fn counted(ctx: &Context, call: u32, refused: &Refused) -> frames::ToolResult {
+fn counted(ctx: &Context, call: u32, refused: Refused) -> Answered {
     ctx.metrics.tool_calls.with_label_values(&[refused.code.as_str()]).inc();
-    frames::ToolResult { call, result: Err(refused.to_string().into()) }
+    Answered { call, answer: Err(refused) }
 }
 
 /// The number of a call, even if the rest of it can't be read. The runner writes the number first.
@@ -188,10 +199,9 @@ async fn ask(provider: &dyn Provider, metrics: &Metrics, call: Call<'_>, by_run:
         let seconds = within.as_secs_f64();
         let whose = if by_run { ", which was all that was left of the run's time" } else { "" };
         let message = format!("{tool:?} was not answered within {seconds} s{whose}");
-        Err(Refused::new(ErrorCode::ToolTimeout, message).into())
+        Err(Refused::new(ErrorCode::ToolTimeout, message))
     });
-    let result = answer.as_ref().map_or_else(|failed| failed.label(), |_| "ok");
-    metrics.tool_calls.with_label_values(&[result]).inc();
+    metrics.tool_calls.with_label_values(&[label(&answer)]).inc();
     metrics.tool_seconds.observe(began.elapsed().as_secs_f64());
     answer
 }
@@ -207,19 +217,20 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::options::Bounds;
+    use crate::options::{AnswerOptions, Bounds};
     use crate::running::Table;
     use crate::running::tests::enter;
-    use crate::tools::Gate;
+    use crate::tools::kept::tests::keeper;
+    use crate::tools::{Gate, Said};
     use crate::work::tests::work;
 
     /// Gives every call this answer.
-    struct Fixed(Answer);
+    struct Fixed(Result<Said, Refused>);
 
     #[async_trait]
     impl Provider for Fixed {
-        async fn call(&self, _: Call<'_>) -> Answer {
-            self.0.clone()
+        async fn call(&self, call: Call<'_>) -> Answer {
+            keeper(AnswerOptions::default()).keep(&call.work.key, self.0.clone()?)
         }
     }
 
@@ -254,7 +265,7 @@ mod tests {
         for (by_run, rest) in [(false, ""), (true, ", which was all that was left of the run's time")] {
             let given_up = CancellationToken::new();
             let answer = asked(&Silent(given_up.clone()), &metrics, Duration::from_millis(5), by_run).await;
-            let text = answer.unwrap_err().to_string();
+            let text = answer.err().unwrap().to_string();
             assert_eq!(text, format!("tool_timeout: \"t\" was not answered within 0.005 s{rest}"));
             assert!(given_up.is_cancelled());
         }
@@ -265,15 +276,17 @@ mod tests {
     async fn any_provider_s_answer_is_passed_on_and_counted() {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let value = RawValue::from_string("[1,  2]".into()).unwrap();
-        let error = Failed::Tool("no such city".into());
-        let gone = Failed::Refused(Refused::new(ErrorCode::ClientGone, "nobody is there"));
+        let gone = Refused::new(ErrorCode::ClientGone, "nobody is there");
         for (answer, label, text) in [
-            (Ok(value), "ok", "[1,  2]"),
-            (Err(error), "error", "no such city"),
+            (Ok(Ok(value)), "ok", "[1,  2]"),
+            (Ok(Err("no such city".into())), "error", "no such city"),
             (Err(gone), "client_gone", "client_gone: nobody is there"),
         ] {
-            let given = asked(&Fixed(answer), &metrics, Duration::from_secs(60), false).await;
-            assert_eq!(given.map_or_else(|failed| failed.to_string(), |value| value.get().to_owned()), text);
+            let given = match asked(&Fixed(answer), &metrics, Duration::from_secs(60), false).await {
+                Ok(kept) => kept.take(&Heavy::default()).await.unwrap().0,
+                Err(refused) => Err(for_code(&refused)),
+            };
+            assert_eq!(given.map_or_else(|failure| failure.message, |value| value.get().to_owned()), text);
             assert_eq!(metrics.tool_calls.with_label_values(&[label]).get(), 1, "{label}");
         }
     }

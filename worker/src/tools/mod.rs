@@ -19,6 +19,7 @@ mod gate;
 #[cfg(test)]
 mod hostile;
 mod in_flight;
+mod kept;
 mod parameters;
 mod pattern;
 mod provider;
@@ -26,10 +27,11 @@ mod schema;
 mod token;
 
 pub(crate) use approval::Approvals;
-pub(crate) use call::{Patience, answer, call, turn_away};
+pub(crate) use call::{Answered, Patience, call, turn_away};
 pub(crate) use capabilities::{Allowed, Capable};
 pub(crate) use client::Client;
 pub(crate) use gate::{Gate, Open};
 pub(crate) use in_flight::InFlight;
+pub(crate) use kept::{Keeper, Kept, Said};
 pub(crate) use provider::{Answer, Call, Provider, Refused};
 pub(crate) use token::Held;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
-use thermae_runner::frames::ToolFailure;
 use thermae_schemas::ErrorCode;
 
-use super::Open;
+use super::{Kept, Open};
 use crate::audit::Trail;
 use crate::running::Entry;
 use crate::work::Work;
@@ -29,6 +28,7 @@ pub(super) const LARGEST_ANSWER: usize = 16 << 20;
 ///
 /// # Duties
 /// - A tool may have effects. So a provider never repeats a call whose first try may have arrived.
+/// - What a tool says is kept by a [`super::Keeper`] from the moment at which it comes, so that it counts.
 /// - A result has at most [`LARGEST_ANSWER`] bytes, and the text of an error at most a megabyte. If an answer does not
 ///   fit in a frame to the runner, the container is lost.
 /// - A provider does not block the thread, and does not panic: a panic ends the whole attempt.
@@ -58,29 +58,8 @@ pub(crate) struct Call<'a> {
     pub trail: &'a Trail<'a>,
 }
 
-/// The result of a call (any JSON), or why there is none.
-pub(crate) type Answer = Result<Box<RawValue>, Failed>;
-
-/// Why a call has no result. The text is for the code that made the call.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum Failed {
-    /// The tool ran and reports this error.
-    #[error("{}", .0.message)]
-    Tool(ToolFailure),
-    /// The tool did not run, or its answer did not arrive.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-}
-
-impl Failed {
-    /// The label in metrics of calls that failed this way.
-    pub(super) fn label(&self) -> &'static str {
-        match self {
-            Self::Tool(_) => "error",
-            Self::Refused(refused) => refused.code.as_str(),
-        }
-    }
-}
+/// What the tool says, or why it says nothing.
+pub(crate) type Answer = Result<Kept, Refused>;
 
 /// Why a call was not made, or not answered. The code sees the error's code and message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

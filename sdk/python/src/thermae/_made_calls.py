@@ -17,7 +17,9 @@ or the tool took too long, so it may have done its work.
 LONGEST = 500
 """Characters of an answer that are kept."""
 
-LEFT = frozenset({"ok", "error", "tool_timeout", "tool_answer", "client_gone", "worker_lost", "internal"})
+LEFT = frozenset(
+    {"ok", "error", "tool_timeout", "tool_answer", "tool_answer_limit", "client_gone", "worker_lost", "internal"}
+)
 """Ends of calls that have left the worker, in the audit log. All others are codes of refusals."""
 
 

@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub, reason = "one test program, many files")]
 
+mod answers;
 mod approvals;
 mod audits;
 mod capabilities;

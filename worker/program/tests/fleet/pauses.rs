@@ -9,13 +9,12 @@ use thermae_worker::Options;
 
 use crate::harness::{Fleet, Worker, options, pool_name, python, session_job, within};
 
-const CONTAINERS: &str = "thermae_worker_containers";
+pub const CONTAINERS: &str = "thermae_worker_containers";
 const REFUSED: &str = "thermae_worker_pauses_refused_total";
-const CALLS: &str = "thermae_worker_tool_calls_total";
 const BUSY: &str = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint('busy')";
 
 /// One slot.
-fn one_slot() -> Options {
+pub fn one_slot() -> Options {
     let mut options = options();
     options.pools.get_mut(&pool_name()).unwrap().slots = Some(1);
     options
@@ -29,7 +28,7 @@ fn asks() -> Job {
     job
 }
 
-async fn until_paused(worker: &Worker, count: f64) {
+pub async fn until_paused(worker: &Worker, count: f64) {
     let paused = async {
         while worker.count(CONTAINERS, "paused") != count {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -164,68 +163,5 @@ async fn a_session_waits_as_well_and_keeps_its_variables() {
     let next = session_job("s", "print(x + 1)");
     fleet.submit_to(&worker.id, &next).await;
     assert_eq!(fleet.outcome(&next).await.stdout, "42\n");
-    worker.end().await;
-}
-
-/// Size of a large answer.
-const LARGE: usize = 6 << 20;
-
-/// A job that makes `count` calls at once and prints the total length of their answers.
-fn gathers(count: usize) -> Job {
-    let mut job = python(&format!(
-        "import asyncio\nasync def one(n):\n    return len(await look(n=n))\n\
-         print(sum(await asyncio.gather(*[one(n) for n in range({count})])))"
-    ));
-    job.tools = vec![ToolSpec::new("look")];
-    (job.limits.wall_ms, job.limits.cpu_ms) = (Some(60_000), Some(60_000));
-    job
-}
-
-/// A job that keeps its slot until it is cancelled.
-fn keeps_its_slot() -> Job {
-    let mut job = python("import time\nwhile True: time.sleep(1)");
-    job.limits.wall_ms = Some(60_000);
-    job
-}
-
-async fn until_count(worker: &Worker, name: &str, label: &str, count: f64) {
-    let counted = async {
-        while worker.count(name, label) != count {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    within(name, counted).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_run_gets_all_the_answers_that_an_unpaused_one_gets() {
-    let mut fleet = Fleet::new().await;
-    let worker = fleet.worker(one_slot()).await;
-    let answer = ToolReply::Ok(json!("x".repeat(LARGE)));
-    let mut answered = 0.0;
-    for paused in [false, true] {
-        let (job, busy) = (gathers(20), keeps_its_slot());
-        fleet.submit(&job).await;
-        let mut calls = Vec::new();
-        for _ in 0..20 {
-            calls.push(fleet.tool_call(&job).await);
-        }
-        if paused {
-            until_paused(&worker, 1.0).await;
-            fleet.submit(&busy).await;
-            until_count(&worker, CONTAINERS, "busy", 1.0).await;
-        }
-        for call in &calls {
-            fleet.answer(call, answer.clone()).await;
-            answered += 1.0;
-        }
-        if paused {
-            until_count(&worker, CALLS, "ok", answered).await;
-            fleet.cancel(&worker.id, &busy).await;
-            assert_eq!(fleet.outcome(&busy).await.status, Status::Cancelled);
-        }
-        let outcome = fleet.outcome(&job).await;
-        assert_eq!(outcome.stdout, format!("{}\n", 20 * LARGE), "paused: {paused}, {outcome:?}");
-    }
     worker.end().await;
 }

@@ -86,12 +86,12 @@ impl Provider for Capable {
         let left = within.saturating_sub(began.elapsed());
         let own = grant.timeout.filter(|own| *own < left);
         let answer = self.inner.call(Call { work, entry, tool, arguments, within: own.unwrap_or(left), open, trail });
-        let result = match own {
+        let answer = match own {
             None => answer.await?,
-            Some(own) => tokio::time::timeout(own, answer).await.unwrap_or_else(|_| Err(late(tool, own).into()))?,
+            Some(own) => tokio::time::timeout(own, answer).await.unwrap_or_else(|_| Err(late(tool, own)))?,
         };
-        let steps = allowed.cost_of_result(&grant, result.get().len());
-        Ok(self.heavy.check(steps, move || allowed.check(&grant, &result).map(|()| result)).await?)
+        let steps = allowed.cost_of_result(&grant, answer.bytes()).max(answer.cost());
+        answer.checked(&self.heavy, steps, move |result| allowed.check(&grant, result)).await
     }
 }
 
@@ -113,10 +113,11 @@ mod tests {
     use super::*;
     use crate::audit::{Audit, AuditOptions, Named};
     use crate::metrics::Metrics;
+    use crate::options::AnswerOptions;
     use crate::options::Bounds;
     use crate::running::Table;
     use crate::running::tests::enter;
-    use crate::tools::provider::Failed;
+    use crate::tools::kept::tests::keeper;
     use crate::tools::{Gate, Open};
     use crate::work::tests::work;
 
@@ -128,7 +129,11 @@ mod tests {
     impl Provider for Echo {
         async fn call(&self, call: Call<'_>) -> Answer {
             self.0.lock().await.push((call.arguments.get().to_owned(), call.within));
-            if call.tool == "never" { std::future::pending().await } else { Ok(call.arguments) }
+            if call.tool == "never" {
+                std::future::pending().await
+            } else {
+                keeper(AnswerOptions::default()).keep(&call.work.key, Ok(call.arguments))
+            }
         }
     }
 
@@ -154,11 +159,9 @@ mod tests {
         let named = Named { work: &work, token: None, call: 1, tool: Some(tool) };
         let trail = audit.begin(named, &arguments).await.unwrap();
         let call = Call { work: &work, entry: &entry, tool, arguments, within, open: &mut open, trail: &trail };
-        let answer = capable.call(call).await;
-        answer.map(|value| value.get().to_owned()).map_err(|failed| match failed {
-            Failed::Refused(refused) => refused.to_string(),
-            Failed::Tool(failure) => failure.message,
-        })
+        let answer = capable.call(call).await.map_err(|refused| refused.to_string())?;
+        let (said, _share) = answer.take(&Heavy::default()).await.unwrap();
+        said.map(|value| value.get().to_owned()).map_err(|failure| failure.message)
     }
 
     #[tokio::test]

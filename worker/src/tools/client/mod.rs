@@ -13,7 +13,7 @@ use thermae_backplane::record::Address;
 use thermae_schemas::{ErrorCode, IfClientGone, PoolName, WorkerId, names};
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Approvals, Call, Provider, Refused};
+use super::{Answer, Approvals, Call, Keeper, Provider, Refused};
 use crate::attempt::reply;
 use crate::context::Context;
 use crate::pending::WaitsFor;
@@ -32,8 +32,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(bus: SharedBus, worker: WorkerId, pools: BTreeMap<PoolName, Arc<Pool>>) -> Self {
-        Self { bus, worker, pools, calls: Outstanding::default() }
+    pub(crate) fn new(bus: SharedBus, worker: WorkerId, pools: BTreeMap<PoolName, Arc<Pool>>, keeper: Keeper) -> Self {
+        Self { bus, worker, pools, calls: Outstanding::new(keeper) }
     }
 
     /// Takes the clients' answers, what they say about requests to sessions, and decisions about calls that wait for
@@ -65,9 +65,9 @@ impl Provider for Client {
         let address = || named.clone().or_else(|| entry.address());
         let (to, patient) = (address(), work.job.if_client_gone == IfClientGone::Wait);
         if to.is_none() && !patient {
-            return Err(gone().into());
+            return Err(gone());
         }
-        let mut waiting = self.calls.begin(tenant);
+        let mut waiting = self.calls.begin(&work.key);
         let message = wire::Call {
             call: &waiting.call,
             tool,
@@ -110,10 +110,10 @@ impl Provider for Client {
         let answer = tokio::select! {
             biased;
             answer = waiting.answer() => answer,
-            refused = failed => Err(refused.into()),
+            refused = failed => Err(refused),
         };
-        if let (Some(traffic), Ok(value)) = (traffic, &answer) {
-            traffic.count(tenant, value.get().len());
+        if let (Some(traffic), Ok(kept)) = (traffic, &answer) {
+            traffic.count(tenant, kept.bytes());
         }
         answer
     }

@@ -6,27 +6,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use thermae_backplane::registry::JobKey;
 use thermae_schemas::{ErrorCode, TenantName};
 use tokio::sync::oneshot;
 
 use crate::tools::failure;
-use crate::tools::provider::{Answer, Failed, LARGEST_ANSWER, Refused};
+use crate::tools::provider::{Answer, LARGEST_ANSWER, Refused};
+use crate::tools::{Keeper, Said};
 
 /// Bytes that a message may have in addition to its result.
 const ENVELOPE: usize = 64 << 10;
 
 /// The calls that wait.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Outstanding(Arc<Mutex<HashMap<String, Pending>>>);
+#[derive(Clone)]
+pub(super) struct Outstanding {
+    calls: Arc<Mutex<HashMap<String, Pending>>>,
+    keeper: Keeper,
+}
 
-#[derive(Debug)]
 struct Pending {
-    tenant: TenantName,
+    run: JobKey,
     tx: oneshot::Sender<Answer>,
 }
 
 /// A call that waits. Dropping it forgets the call.
-#[derive(Debug)]
 pub(super) struct Waiting {
     table: Outstanding,
     /// Id of the call: a random UUID, as 32 hexadecimal digits.
@@ -37,7 +40,8 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Waits for the answer.
     pub(super) async fn answer(&mut self) -> Answer {
-        (&mut self.rx).await.unwrap_or_else(|_| Err(Failed::Tool("the call was given up".into())))
+        let given_up = || Refused::new(ErrorCode::Internal, "the call was given up");
+        (&mut self.rx).await.unwrap_or_else(|_| Err(given_up()))
     }
 }
 
@@ -92,11 +96,11 @@ struct Wire {
 }
 
 impl Wire {
-    fn answer(self) -> Result<Answer, Malformed> {
+    fn said(self) -> Result<Said, Malformed> {
         match (self.ok, self.error) {
             (Some(value), None) if value.get().len() > LARGEST_ANSWER => Err(Malformed::LargeResult(value.get().len())),
             (Some(value), None) => Ok(Ok(value)),
-            (None, Some(error)) => Ok(Err(Failed::Tool(failure::read(&error).map_err(Malformed::Error)?))),
+            (None, Some(error)) => Ok(Err(failure::read(&error).map_err(Malformed::Error)?)),
             (Some(_), Some(_)) => Err(Malformed::Both),
             (None, None) => Err(Malformed::Neither),
         }
@@ -121,15 +125,20 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, 
 }
 
 impl Outstanding {
-    fn calls(&self) -> MutexGuard<'_, HashMap<String, Pending>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No calls. What `keeper` keeps are their answers.
+    pub(super) fn new(keeper: Keeper) -> Self {
+        Self { calls: Arc::default(), keeper }
     }
 
-    /// Makes a new call of this tenant's job.
-    pub(super) fn begin(&self, tenant: &TenantName) -> Waiting {
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, Pending>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a new call of this run.
+    pub(super) fn begin(&self, run: &JobKey) -> Waiting {
         let call = uuid::Uuid::new_v4().simple().to_string();
         let (tx, rx) = oneshot::channel();
-        self.calls().insert(call.clone(), Pending { tenant: tenant.clone(), tx });
+        self.calls().insert(call.clone(), Pending { run: run.clone(), tx });
         Waiting { table: self.clone(), call, rx }
     }
 
@@ -146,22 +155,23 @@ impl Outstanding {
             Err(e) => return Err(self.unreadable(tenant, named(body), Malformed::Form(e))),
         };
         let call = wire.call.clone();
-        match wire.answer() {
-            Ok(answer) => self.give(tenant, call, answer),
+        match wire.said() {
+            Ok(said) => self.give(tenant, call, Ok(said)),
             Err(why) => Err(self.unreadable(tenant, std::iter::once(&*call), why)),
         }
     }
 
-    fn give(&self, tenant: &TenantName, call: String, answer: Answer) -> Result<(), Unwanted> {
+    fn give(&self, tenant: &TenantName, call: String, said: Result<Said, Refused>) -> Result<(), Unwanted> {
         let pending = {
             let mut calls = self.calls();
             match calls.get(&call) {
                 None => return Err(Unwanted::NotWaiting(call)),
-                Some(p) if p.tenant != *tenant => return Err(Unwanted::Foreign(call)),
+                Some(p) if p.run.tenant != *tenant => return Err(Unwanted::Foreign(call)),
                 Some(_) => calls.remove(&call),
             }
         };
         if let Some(pending) = pending {
+            let answer = said.and_then(|said| self.keeper.keep(&pending.run, said));
             let _ = pending.tx.send(answer);
         }
         Ok(())
@@ -180,7 +190,7 @@ impl Outstanding {
         );
         let refused = Refused::new(ErrorCode::ToolAnswer, message);
         for call in calls {
-            match self.give(tenant, call.to_owned(), Err(refused.clone().into())) {
+            match self.give(tenant, call.to_owned(), Err(refused.clone())) {
                 Ok(()) => return Unwanted::Told(why),
                 Err(foreign @ Unwanted::Foreign(_)) => return foreign,
                 Err(_) => {}
@@ -192,41 +202,60 @@ impl Outstanding {
 
 #[cfg(test)]
 mod tests {
+    use thermae_schemas::JobId;
+
     use super::*;
+    use crate::heavy::Heavy;
+    use crate::options::AnswerOptions;
+    use crate::tools::kept::tests::keeper;
+
+    fn table() -> Outstanding {
+        Outstanding::new(keeper(AnswerOptions::default()))
+    }
+
+    fn run(tenant: &TenantName) -> JobKey {
+        JobKey::new(tenant.clone(), JobId::new("j").unwrap())
+    }
+
+    /// What the tool says, of which there is a result.
+    async fn result(answer: Answer) -> String {
+        let (said, _share) = answer.unwrap().take(&Heavy::default()).await.unwrap();
+        said.unwrap().get().to_owned()
+    }
 
     #[tokio::test]
     async fn only_its_own_tenant_answers_a_call_and_only_once() {
         let (acme, globex) = (TenantName::new("acme").unwrap(), TenantName::new("globex").unwrap());
-        let table = Outstanding::default();
-        let mut call = table.begin(&acme);
+        let table = table();
+        let mut call = table.begin(&run(&acme));
         let body = format!(r#"{{"protocol": 1, "call": "{}", "ok": null}}"#, call.call);
         assert!(matches!(table.answer(&globex, body.as_bytes()), Err(Unwanted::Foreign(_))));
         table.answer(&acme, body.as_bytes()).unwrap();
         assert!(matches!(table.answer(&acme, body.as_bytes()), Err(Unwanted::NotWaiting(_))));
-        assert_eq!(call.answer().await.unwrap().get(), "null");
+        assert_eq!(result(call.answer().await).await, "null");
     }
 
     #[tokio::test]
     async fn a_value_comes_through_as_it_was_written() {
         let acme = TenantName::new("acme").unwrap();
-        let table = Outstanding::default();
-        let mut call = table.begin(&acme);
+        let table = table();
+        let mut call = table.begin(&run(&acme));
         let body = format!(r#"{{"call": "{}", "ok": {{"n": 123456789012345678901234567890.10, "a":  1}}}}"#, call.call);
         table.answer(&acme, body.as_bytes()).unwrap();
-        assert_eq!(call.answer().await.unwrap().get(), r#"{"n": 123456789012345678901234567890.10, "a":  1}"#);
+        assert_eq!(result(call.answer().await).await, r#"{"n": 123456789012345678901234567890.10, "a":  1}"#);
     }
 
     #[test]
     fn a_call_that_is_given_up_is_forgotten() {
-        let table = Outstanding::default();
-        drop(table.begin(&TenantName::new("acme").unwrap()));
+        let table = table();
+        drop(table.begin(&run(&TenantName::new("acme").unwrap())));
         assert!(table.calls().is_empty());
     }
 
     #[tokio::test]
     async fn an_answer_that_can_t_be_read_is_told_to_its_call() {
         let acme = TenantName::new("acme").unwrap();
-        let table = Outstanding::default();
+        let table = table();
         let large = format!("\"{}\"", "x".repeat(LARGEST_ANSWER));
         let larger = format!("\"{}\"", "x".repeat(LARGEST_ANSWER + ENVELOPE));
         for (rest, said) in [
@@ -241,12 +270,12 @@ mod tests {
             (&format!(r#""ok": {larger}"#), "are allowed"),
         ] {
             for swapped in [false, true] {
-                let mut call = table.begin(&acme);
+                let mut call = table.begin(&run(&acme));
                 let name = format!(r#""call": "{}""#, call.call);
                 let body = if swapped { format!("{{{rest}, {name}}}") } else { format!("{{{name}, {rest}}}") };
                 let taken = table.answer(&acme, body.as_bytes());
                 assert!(matches!(taken, Err(Unwanted::Told(_))), "{taken:?}");
-                let Err(Failed::Refused(refused)) = call.answer().await else { panic!("{rest} is accepted") };
+                let Err(refused) = call.answer().await else { panic!("{rest} is accepted") };
                 assert_eq!(refused.code, ErrorCode::ToolAnswer);
                 assert!(refused.message.contains(said), "{}", refused.message);
             }
@@ -256,8 +285,8 @@ mod tests {
     #[tokio::test]
     async fn an_unreadable_answer_reaches_no_call_of_another_tenant() {
         let (acme, globex) = (TenantName::new("acme").unwrap(), TenantName::new("globex").unwrap());
-        let table = Outstanding::default();
-        let call = table.begin(&acme);
+        let table = table();
+        let call = table.begin(&run(&acme));
         let body = format!(r#"{{"call": "{}", "ok": NaN}}"#, call.call);
         assert!(matches!(table.answer(&globex, body.as_bytes()), Err(Unwanted::Foreign(_))));
         assert!(matches!(table.answer(&acme, b"not JSON"), Err(Unwanted::Unreadable(_))));

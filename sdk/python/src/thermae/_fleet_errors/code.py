@@ -97,3 +97,14 @@ class ToolArguments(ThermaeError):
     code = "tool_arguments"
     safe_to_retry = False
     advice = "Call the tool with arguments that match its input schema."
+
+
+class ToolAnswerLimit(ThermaeError):
+    """The tool's answer was dropped, because too many bytes of answers wait for runs to read them."""
+
+    code = "tool_answer_limit"
+    safe_to_retry = False
+    advice = (
+        "Have the program make fewer large calls at once, and read their answers sooner, or raise the bound of the "
+        "workers that the error names (answers.tenant_disk, answers.disk)."
+    )
