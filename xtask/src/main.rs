@@ -8,6 +8,7 @@ mod cargo;
 mod cpython;
 mod deny;
 mod fleet;
+mod full;
 mod fuzz;
 mod hostile;
 mod http;
@@ -57,6 +58,13 @@ enum Task {
         /// Arguments for the test programs, such as a part of the names of the tests to run.
         #[arg(last = true)]
         filter: Vec<String>,
+    },
+    /// Try everything in its long form, one after the other: attack, soak, cpython, openapi, pairs, bench.
+    ///
+    /// The last lines say how each went, and how long it took. The exit status is 1 if one failed.
+    Full {
+        #[command(flatten)]
+        options: full::Options,
     },
     /// Try attacks on sandboxes, on a fleet and on the command line.
     ///
@@ -219,6 +227,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Services(task) => services_task(task)?,
+        Task::Full { options } => return full::run(&options),
         Task::Attack { options } => return attack::run(&options),
         Task::Bench { options } => bench::run(options)?,
         Task::Soak { options } => soak::run(&options)?,

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +23,7 @@ use crate::process;
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// The processes of the steps that run.
+/// The processes that are waited for: those of the steps that run, and of commands.
 static STEPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// How long a step's output is still read after its own process has ended. A process that it left may hold the pipe
@@ -95,13 +95,7 @@ pub(crate) fn run(
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-    let (mut child, _counted) = {
-        let mut steps = steps();
-        let child = command.spawn().with_context(|| format!("start {name}"))?;
-        steps.push(child.id());
-        let id = child.id();
-        (child, Counted(id))
-    };
+    let (mut child, _counted) = spawn(&mut command)?;
     // The command holds the write end of the pipe, and would keep it open.
     drop(command);
 
@@ -168,7 +162,17 @@ fn steps() -> MutexGuard<'static, Vec<u32>> {
     STEPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts a process among those of the steps, until this is dropped.
+/// Starts a process, and counts it among those that are waited for.
+fn spawn(command: &mut Command) -> Result<(Child, Counted)> {
+    // Nothing is reaped meanwhile.
+    let mut steps = steps();
+    let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+    steps.push(child.id());
+    let id = child.id();
+    Ok((child, Counted(id)))
+}
+
+/// Counts a process among those that are waited for, until this is dropped.
 struct Counted(u32);
 
 impl Drop for Counted {
@@ -186,8 +190,8 @@ pub(crate) fn output(command: &mut Command) -> Result<Output> {
 fn output_until(command: &mut Command, stop: impl Fn() -> bool) -> Result<Output> {
     ensure!(!stop(), "interrupted");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-    let child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
-    let id = child.id();
+    let (child, counted) = spawn(command)?;
+    let id = counted.0;
     std::thread::scope(|scope| {
         let output = scope.spawn(|| child.wait_with_output());
         let mut stopped = false;
@@ -206,7 +210,7 @@ fn output_until(command: &mut Command, stop: impl Fn() -> bool) -> Result<Output
 /// Reaps the dead processes that this process has adopted. Tests wait until processes are gone, and a zombie is not
 /// gone.
 ///
-/// The steps' own processes are left out, because [`run`] waits for them. Servers are reaped here, too: nobody waits
+/// The processes of [`run`] and [`output`] are left out, because these wait for them. Servers are reaped here, too: nobody waits
 /// for them.
 fn reap_adopted() {
     if !ADOPTS.load(Ordering::SeqCst) {
@@ -295,13 +299,13 @@ mod tests {
         let log = log("daemon");
         let begun = Instant::now();
         let mut daemon = None;
-        let done = run(shell("sleep 60 & echo $!"), &log, Duration::from_secs(100), |line| {
+        let done = run(shell("sleep 600 & echo $!"), &log, Duration::from_secs(100), |line| {
             daemon = process::ProcId::of(line.parse().unwrap());
         })
         .unwrap();
         daemon.unwrap().kill();
         assert!(done.failure.is_none());
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         std::fs::remove_file(log).unwrap();
     }
 }

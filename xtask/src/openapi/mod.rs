@@ -26,8 +26,8 @@ const TRIED: [&str; 2] = ["--include-operation-id", "listRuns"];
 /// the second one.
 const PLANTED: [&str; 2] = ["Response violates schema", "without required `Allow` header"];
 
-/// What the tests of the workspace try. The seed is the one of the options.
-const SHORT: Options = Options { examples: 5, seed: 1 };
+/// How many requests `--quick` generates for each operation.
+const FEW: u32 = 5;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -38,18 +38,20 @@ pub(crate) struct Options {
     /// Seed of the generated requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Generate few requests, as a test. The program must already be built.
+    #[arg(long)]
+    quick: bool,
 }
 
 /// Builds the program, and checks it. Fails if the gateway and its document differ, or if a planted fault is not found.
-pub(crate) fn run(options: Options) -> Result<()> {
+pub(crate) fn run(mut options: Options) -> Result<()> {
     supervise::begin()?;
-    fleet::build()?;
+    if options.quick {
+        options.examples = FEW;
+    } else {
+        fleet::build()?;
+    }
     check(options)
-}
-
-/// Checks the release build of the program with few examples.
-pub(crate) fn check_shortly() -> Result<()> {
-    check(SHORT)
 }
 
 /// Checks the release build of the program.
@@ -78,7 +80,7 @@ fn schemathesis(tools: &Venv, url: &str, options: Options, only: &[&str], log: &
 }
 
 /// A command with the settings of schemathesis, and the failures that are none.
-fn command(tools: &Venv, url: &str, Options { examples, seed }: Options) -> Command {
+fn command(tools: &Venv, url: &str, Options { examples, seed, .. }: Options) -> Command {
     let settings = paths::root().join("xtask/src/openapi");
     let mut command = tools.command("schemathesis");
     command.arg("--config-file").arg(settings.join("schemathesis.toml"));

@@ -27,6 +27,11 @@ pub(crate) struct Libtest {
 }
 
 impl Libtest {
+    /// Follows a test program that was started without cargo, which would have said its name.
+    pub(crate) fn of(target: &str) -> Self {
+        Self { target: target.to_owned(), ..Self::default() }
+    }
+
     /// Takes one line of output. Gives a line to show, if this one matters to people.
     pub(crate) fn line(&mut self, line: &str) -> Option<String> {
         let text = line.trim();
@@ -57,7 +62,8 @@ impl Libtest {
             }
         }
         if let Some(result) = text.strip_prefix("test result: ") {
-            return self.result(result);
+            self.result(result);
+            return None;
         }
         let name = text.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
         self.failed_here.push(name.to_owned());
@@ -75,7 +81,7 @@ impl Libtest {
         self.tally.words.extend(self.words.take().into_iter().flatten());
     }
 
-    fn result(&mut self, result: &str) -> Option<String> {
+    fn result(&mut self, result: &str) {
         let count = |what: &str| -> usize {
             let number = result.split(['.', ';']).find_map(|part| part.trim().strip_suffix(what)?.trim().parse().ok());
             number.unwrap_or(0)
@@ -91,8 +97,6 @@ impl Libtest {
             names.push(format!("{target}: a test whose name was not printed on a line of its own"));
         }
         self.tally.failures.extend(names);
-        let took = result.rsplit_once("finished in ").map_or_else(String::new, |(_, took)| format!(" in {took}"));
-        (passed + failed > 0).then(|| format!("{target}: {passed} passed, {failed} failed{took}"))
     }
 
     /// A test program that died prints no result. This counts as a failure, whatever had passed before.

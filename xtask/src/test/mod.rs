@@ -8,6 +8,8 @@ mod interpreters;
 mod libtest;
 mod loopback;
 mod newer;
+mod parts;
+mod programs;
 mod pytest;
 mod python;
 mod readme;
@@ -33,9 +35,10 @@ use crate::{
 use compose::Fleet;
 pub(crate) use libtest::Libtest;
 use newer::Newer;
+use parts::Part;
 use steps::Runner;
 pub(crate) use steps::{Step, log};
-use tally::Tally;
+pub(crate) use tally::Tally;
 use watchdog::Watchdog;
 
 /// Name of the set of servers for tests.
@@ -95,7 +98,8 @@ impl Drop for Servers {
 
 fn all_steps(runner: &mut Runner, mut servers: Servers) {
     runner.cargo(Step::Fmt, &["fmt", "--all", "--check", "--", "--color", "never"], Duration::from_secs(120));
-    let build = ["build", "--release", "--workspace", "--bins"];
+    // All targets at once, so that what programs and tests share is built once, with the same features.
+    let build = ["build", "--release", "--workspace", "--all-targets"];
     let built = runner.cargo(Step::Build, &build, Duration::from_secs(3600));
     let clippy = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
     runner.cargo(Step::Clippy, &clippy, Duration::from_secs(1800));
@@ -106,67 +110,92 @@ fn all_steps(runner: &mut Runner, mut servers: Servers) {
         return;
     }
     runner.wheels();
-    runner.python(Duration::from_secs(900));
-    runner.openapi();
-    if [Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
-        let ready = runner.check("servers and image", || {
-            services::prometheus::program()?;
-            cpython::ensure_distribution_tests()?;
-            servers.set.start(&Service::ALL)?;
-            let socket = servers.set.docker_socket()?;
-            images::python::ensure(&Engine { socket }, &images::python::build_runner()?)
-        });
-        if ready {
-            with_servers(runner, &servers.set);
-        }
-        if runner.failed() {
-            print_logs(&servers.set);
-        }
+    let mut parts = runner.python(Duration::from_secs(1800));
+    parts.extend(runner.openapi(Duration::from_secs(1800)));
+    if ![Step::Test, Step::Newer, Step::Compose].into_iter().any(|step| runner.wants(step)) {
+        return runner.run(parts);
+    }
+    let ready = runner.check("servers and image", || {
+        services::prometheus::program()?;
+        cpython::ensure_distribution_tests()?;
+        servers.set.start(&Service::ALL)?;
+        let socket = servers.set.docker_socket()?;
+        images::python::ensure(&Engine { socket }, &images::python::build_runner()?)
+    });
+    if ready {
+        with_servers(runner, &servers.set, parts);
+    } else {
+        runner.run(parts);
+    }
+    if runner.failed() {
+        print_logs(&servers.set);
     }
 }
 
-fn with_servers(runner: &mut Runner, set: &Set) {
+/// Runs the tests that need servers, and these parts beside them.
+fn with_servers(runner: &mut Runner, set: &Set, parts: Vec<Part>) {
     runner.check("servers listen on loopback alone", || loopback::check(set));
-    if runner.wants(Step::Test) {
-        match set.environment() {
-            Ok(environment) => runner.tests(&environment, Duration::from_secs(2400)),
-            Err(error) => runner.fail("servers and image", &error.to_string()),
-        }
-    }
+    let mut newer = None;
     if runner.wants(Step::Newer) {
-        let mut newer = None;
         runner.check("newer servers", || {
-            newer = Some((Newer::up(&set.docker_socket()?)?, set.environment()?));
+            newer = Some(Newer::up(&set.docker_socket()?)?);
             Ok(())
         });
-        if let Some((newer, environment)) = newer {
-            runner.contract(&newer.environment(&environment), Duration::from_secs(600));
+    }
+    match tests(runner, set, newer.as_ref()) {
+        Ok(tests) => runner.run(parts.into_iter().chain(tests).collect()),
+        Err(error) => {
+            runner.fail("test programs", &format!("{error:#}"));
+            runner.run(parts);
         }
     }
+    drop(newer);
     if runner.wants(Step::Compose) {
-        let mut fleet = None;
-        runner.check("compose: everything comes up", || {
-            let dir = set.dir().join("compose");
-            fleet = Some(Fleet::up(&set.docker_socket()?, &dir, &steps::log("compose"))?);
-            Ok(())
-        });
-        if let Some(fleet) = fleet {
-            runner.check("compose: the file", || fleet.config());
-            runner.check("compose: it listens on loopback alone", || loopback::check(set));
-            runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
-            runner.check("compose: an artifact", || fleet.artifact(&steps::log("compose-artifact")));
-            runner.check("compose: the gateway and its keys", || fleet.gateway(&steps::log("compose-gateway")));
-            runner.check("compose: load", || fleet.load(&steps::log("compose-load")));
-            runner.check("compose: Prometheus reaches all", || fleet.scraped());
-            let mut gateway = Vec::new();
-            runner.check("compose: an API key for the SDK", || {
-                gateway.extend(fleet.over_http()?);
-                Ok(())
-            });
-            runner.python_on_fleet(&fleet.variables(), &gateway, Duration::from_secs(300));
-            readme(runner, &fleet);
-        }
+        compose(runner, set);
     }
+}
+
+/// The test programs of the workspace, on these servers.
+fn tests(runner: &Runner, set: &Set, newer: Option<&Newer>) -> Result<Vec<Part>> {
+    let (mut parts, limit) = (Vec::new(), Duration::from_secs(1800));
+    if !runner.wants(Step::Test) && newer.is_none() {
+        return Ok(parts);
+    }
+    let (programs, environment) = (programs::all()?, set.environment()?);
+    if runner.wants(Step::Test) {
+        parts.extend(runner.tests(Step::Test, programs.iter(), &environment, limit));
+        parts.push(runner.doc_tests(&environment, limit));
+    }
+    if let Some(newer) = newer {
+        let contract = programs.iter().filter(|program| program.source == programs::CONTRACT);
+        parts.extend(runner.tests(Step::Newer, contract, &newer.environment(&environment), limit));
+    }
+    Ok(parts)
+}
+
+/// Runs jobs on the fleet of `compose.yaml`, and what the README shows.
+fn compose(runner: &mut Runner, set: &Set) {
+    let mut fleet = None;
+    runner.check("compose: everything comes up", || {
+        let dir = set.dir().join("compose");
+        fleet = Some(Fleet::up(&set.docker_socket()?, &dir, &steps::log("compose"))?);
+        Ok(())
+    });
+    let Some(fleet) = fleet else { return };
+    runner.check("compose: the file", || fleet.config());
+    runner.check("compose: it listens on loopback alone", || loopback::check(set));
+    runner.check("compose: a batch", || fleet.batch(&steps::log("compose-batch")));
+    runner.check("compose: an artifact", || fleet.artifact(&steps::log("compose-artifact")));
+    runner.check("compose: the gateway and its keys", || fleet.gateway(&steps::log("compose-gateway")));
+    runner.check("compose: load", || fleet.load(&steps::log("compose-load")));
+    runner.check("compose: Prometheus reaches all", || fleet.scraped());
+    let mut gateway = Vec::new();
+    runner.check("compose: an API key for the SDK", || {
+        gateway.extend(fleet.over_http()?);
+        Ok(())
+    });
+    runner.python_on_fleet(&fleet.variables(), &gateway, Duration::from_secs(600));
+    readme(runner, &fleet);
 }
 
 /// Runs every command of the README, beside the fleet of `compose.yaml` that it describes.

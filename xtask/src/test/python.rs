@@ -9,10 +9,7 @@ use std::{
 use anyhow::Result;
 
 use super::interpreters;
-use crate::{
-    paths,
-    venv::{self, Venv},
-};
+use crate::{paths, venv::Venv};
 
 /// What the package's tests need, other than those of its documentation.
 const FOR_TESTS: [&str; 7] = [
@@ -76,9 +73,11 @@ impl Package {
         Ok(Self { tools: Venv::with(paths::target().join("python-tools"), &PACKAGES)? })
     }
 
-    /// Runs one of the [`CHECKS`].
-    pub(super) fn check(&self, program: &str, args: &[&str]) -> Result<()> {
-        venv::succeed(self.command(program).args(args)).map(drop)
+    /// The command of one of the [`CHECKS`].
+    pub(super) fn check(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Self::command_of(&self.tools, program);
+        command.args(args);
+        command
     }
 
     /// The command that runs the tests, those with the release build of `thermae` among them. With the variables that
@@ -126,10 +125,6 @@ impl Package {
         command.args(["-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-k", &filter.join(" or ")]);
         command.env("THERMAE_BIN", paths::release().join("thermae"));
         command
-    }
-
-    fn command(&self, program: &str) -> Command {
-        Self::command_of(&self.tools, program)
     }
 
     fn command_of(tools: &Venv, program: &str) -> Command {

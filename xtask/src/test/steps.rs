@@ -1,6 +1,7 @@
 //! The steps of a test run. Each has a name, a limit, a log, and a line of output that says how it went.
 
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
@@ -11,17 +12,19 @@ use anyhow::Result;
 use super::{
     Tally,
     libtest::Libtest,
+    parts::{self, Part, Reader},
+    programs::Program,
     pytest::Pytest,
     python::{self, Package},
 };
 use crate::{
-    deny, openapi, paths, services,
+    deny, paths, services,
     supervise::{self, Finished},
     wheel::{self, Wheels},
 };
 
 /// A step that can be asked for by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Step {
     /// Check the formatting with `cargo fmt --check`.
     Fmt,
@@ -153,42 +156,37 @@ impl Runner {
         }
     }
 
-    /// Checks the Python package, and counts each of its tests.
-    pub(crate) fn python(&mut self, limit: Duration) {
+    /// The checks of the Python package, and its tests with each version of Python.
+    pub(crate) fn python(&mut self, limit: Duration) -> Vec<Part> {
         if !self.wants(Step::Python) {
-            return;
+            return Vec::new();
         }
-        let Some(package) = self.package() else { return };
-        for (name, program, args) in python::CHECKS {
-            self.check(name, || package.check(program, args));
-        }
-        self.pytest("python", package.tests(&[], &self.filter), limit);
-        self.python_over_http("python-over-http", &package, &[], limit);
-        let mut others = Vec::new();
+        let Some(package) = self.package() else { return Vec::new() };
+        let mut parts = vec![self.pytest(Step::Python, "python", package.tests(&[], &self.filter), limit)];
+        parts.extend(self.python_over_http(Step::Python, "python-over-http", &package, &[], limit));
         for (minor, python) in package.others() {
-            let name = format!("python-3.{minor}");
-            match python.map(|python| Package::tests_with(minor, &python, &self.filter)) {
-                None => println!("== {name}: this machine has no Python 3.{minor}, so nothing is tested with it"),
-                Some(Ok(tests)) => others.push((name, tests)),
-                Some(Err(error)) => self.fail(&name, &format!("{error:#}")),
-            }
+            let (step, name, reader) = (Step::Python, format!("python-3.{minor}"), self.pytest_reader());
+            let Some(python) = python else {
+                println!("== {name}: this machine has no Python 3.{minor}, so nothing is tested with it");
+                continue;
+            };
+            let filter = self.filter.clone();
+            let command = Box::new(move || Package::tests_with(minor, &python, &filter));
+            parts.push(Part { step, name, command, limit, reader });
         }
-        // These tests mostly wait, so the versions share the machine.
-        let ran: Vec<_> = std::thread::scope(|scope| {
-            let run = |(name, tests): (String, Command)| scope.spawn(move || pytest(&name, tests, limit));
-            let running: Vec<_> = others.into_iter().map(run).collect();
-            running.into_iter().map(|step| step.join().expect("a step does not panic")).collect()
-        });
-        for (summed, failure) in ran {
-            self.judge_pytest(summed, failure);
-        }
+        parts.extend(python::CHECKS.map(|(name, program, arguments)| {
+            let command = package.check(program, arguments);
+            Part::new(Step::Python, name, command, limit, Reader::Whole)
+        }));
+        parts
     }
 
     /// Tries the gateway against its OpenAPI document.
-    pub(crate) fn openapi(&mut self) {
-        if self.wants(Step::Openapi) {
-            self.check("openapi: the gateway, its document and planted faults", openapi::check_shortly);
-        }
+    pub(crate) fn openapi(&self, limit: Duration) -> Option<Part> {
+        let mut command = Command::new(paths::this_program().unwrap_or_else(|| paths::release().join("xtask")));
+        command.args(["openapi", "--quick"]);
+        let part = Part::new(Step::Openapi, "openapi", command, limit, Reader::Whole);
+        self.wants(Step::Openapi).then_some(part)
     }
 
     /// Runs the tests of the Python package that need a fleet, which these variables name. Then runs all that can do
@@ -200,17 +198,38 @@ impl Runner {
         limit: Duration,
     ) {
         if let Some(package) = self.package() {
-            self.pytest("python-on-fleet", package.tests(fleet, &self.filter), limit);
-            self.python_over_http("python-on-fleet-over-http", &package, &[fleet, gateway].concat(), limit);
+            let tests = package.tests(fleet, &self.filter);
+            self.run(vec![self.pytest(Step::Compose, "python-on-fleet", tests, limit)]);
+            let fleet = [fleet, gateway].concat();
+            let over = self.python_over_http(Step::Compose, "python-on-fleet-over-http", &package, &fleet, limit);
+            self.run(over.into_iter().collect());
         }
     }
 
-    /// Runs the tests of the pure wheel through a gateway.
-    fn python_over_http(&mut self, name: &str, package: &Package, fleet: &[(&'static str, String)], limit: Duration) {
+    /// The tests of the pure wheel through a gateway.
+    fn python_over_http(
+        &mut self,
+        step: Step,
+        name: &str,
+        package: &Package,
+        fleet: &[(&'static str, String)],
+        limit: Duration,
+    ) -> Option<Part> {
         match wheel::pure_for_tests() {
-            Ok(wheel) => self.pytest(name, package.tests_over_http(&wheel, fleet, &self.filter), limit),
-            Err(error) => self.fail(name, &format!("{error:#}")),
+            Ok(wheel) => Some(self.pytest(step, name, package.tests_over_http(&wheel, fleet, &self.filter), limit)),
+            Err(error) => {
+                self.fail(name, &format!("{error:#}"));
+                None
+            }
         }
+    }
+
+    fn pytest(&self, step: Step, name: &str, command: Command, limit: Duration) -> Part {
+        Part::new(step, name, command, limit, self.pytest_reader())
+    }
+
+    fn pytest_reader(&self) -> Reader {
+        Reader::Pytest { reader: Pytest::default(), some: !self.filter.is_empty() }
     }
 
     fn package(&mut self) -> Option<Package> {
@@ -222,54 +241,40 @@ impl Runner {
         ready
     }
 
-    fn pytest(&mut self, name: &str, command: Command, limit: Duration) {
-        let (summed, failure) = pytest(name, command, limit);
-        self.judge_pytest(summed, failure);
+    /// A part for each of these programs.
+    pub(crate) fn tests<'a>(
+        &self,
+        step: Step,
+        programs: impl Iterator<Item = &'a Program>,
+        environment: &[(&'static str, String)],
+        limit: Duration,
+    ) -> Vec<Part> {
+        let part = |program: &Program| {
+            let mut command = program.command(&self.filter);
+            for_tests(&mut command, environment);
+            let (name, reader) = (format!("{}/{}", step.name(), program.source), Libtest::of(&program.source));
+            Part::new(step, &name, command, limit, Reader::Libtest(reader))
+        };
+        programs.map(part).collect()
     }
 
-    fn judge_pytest(&mut self, summed: Tally, failure: Option<String>) {
-        // It is an error for pytest, but not here, if the filter is for other tests.
-        let other = !self.filter.is_empty() && summed.passed == 0 && summed.failures.is_empty();
-        self.judge("pytest", summed, failure.filter(|_| !other));
+    /// The examples in the documentation of the workspace's crates.
+    pub(crate) fn doc_tests(&self, environment: &[(&'static str, String)], limit: Duration) -> Part {
+        let mut command = cargo(&["test", "--release", "--workspace", "--doc", "--no-fail-fast", "--"]);
+        command.args(&self.filter);
+        for_tests(&mut command, environment);
+        Part::new(Step::Test, "test/doc", command, limit, Reader::Libtest(Libtest::default()))
     }
 
-    /// Runs `cargo test` over the workspace, and counts each test.
-    pub(crate) fn tests(&mut self, environment: &[(&'static str, String)], limit: Duration) {
-        self.cargo_test(Step::Test, &[], environment, limit);
-    }
-
-    /// Runs only the contract suite, and counts each test.
-    pub(crate) fn contract(&mut self, environment: &[(&'static str, String)], limit: Duration) {
-        self.cargo_test(Step::Newer, &["--test", "contract"], environment, limit);
-    }
-
-    fn cargo_test(&mut self, step: Step, targets: &[&str], environment: &[(&'static str, String)], limit: Duration) {
-        // Build the whole workspace, so that dependencies get the same features and aren't built again.
-        let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
-        command.args(targets);
-        if !self.filter.is_empty() {
-            command.arg("--").args(&self.filter);
+    /// Runs parts side by side, and counts each of their tests. A step that ran nothing is a failure.
+    pub(crate) fn run(&mut self, parts: Vec<Part>) {
+        let mut ran: BTreeMap<Step, bool> = parts.iter().map(|part| (part.step, false)).collect();
+        for (step, tally) in parts::side_by_side(parts) {
+            *ran.entry(step).or_default() |= tally.passed > 0 || !tally.failures.is_empty();
+            self.tally.add(tally);
         }
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
-        // A snapshot that differs must fail, and must not be written to a file.
-        command.env("INSTA_UPDATE", "no");
-        let mut reader = Libtest::default();
-        let ended = counted(step.name(), command, limit, |line| reader.line(line));
-        self.judge("cargo test", reader.finish(), ended);
-    }
-
-    /// Adds the tests of a step. A step that failed or ran nothing, and that names no failed test, is a failure itself.
-    fn judge(&mut self, name: &str, summed: Tally, failure: Option<String>) {
-        let (named, ran) = (summed.failures.len(), summed.passed);
-        self.tally.passed += summed.passed;
-        self.tally.ignored += summed.ignored;
-        self.tally.failures.extend(summed.failures);
-        self.tally.words.extend(summed.words);
-        match failure {
-            Some(why) if named == 0 => self.fail(name, &why),
-            None if ran == 0 && self.filter.is_empty() => self.fail(name, "ran no test"),
-            _ => {}
-        }
+        ran.retain(|_, ran| !*ran && self.filter.is_empty() && !supervise::interrupted());
+        ran.into_keys().for_each(|step| self.fail(step.name(), "ran no test"));
     }
 
     /// Runs one check in this process. Gives whether it passed.
@@ -305,48 +310,28 @@ impl Runner {
     }
 }
 
-/// Runs pytest. Gives what it summed up, and why it failed.
-fn pytest(name: &str, command: Command, limit: Duration) -> (Tally, Option<String>) {
-    let mut reader = Pytest::default();
-    let ended = counted(name, command, limit, |line| reader.line(line));
-    (reader.finish(), ended)
-}
-
-/// Runs test programs. Shows the lines that `on_line` gives. Gives why they failed.
-fn counted(
-    name: &str,
-    command: Command,
-    limit: Duration,
-    mut on_line: impl FnMut(&str) -> Option<String>,
-) -> Option<String> {
-    let begun = Instant::now();
-    println!("== {name}");
-    let finished = supervise::run(command, &log(name), limit, |line| {
-        if let Some(line) = on_line(line) {
-            println!("   {line}");
-        }
-    });
-    let failure = match finished {
-        Ok(Finished { failure, log }) => failure.map(|why| format!("{why}; see {}", log.display())),
-        Err(error) => Some(format!("{error:#}")),
-    };
-    println!("== {name} took {:.1} s", begun.elapsed().as_secs_f64());
-    if failure.is_some() {
-        println!("{}", services::tail(&log(name), 60));
-    }
-    failure
+/// Gives a test program these variables.
+fn for_tests(command: &mut Command, environment: &[(&'static str, String)]) {
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    // A snapshot that differs must fail, and must not be written to a file.
+    command.env("INSTA_UPDATE", "no");
 }
 
 /// A cargo command in the workspace's root, without the caller's `THERMAE_` variables.
-fn cargo(args: &[&str]) -> Command {
+pub(super) fn cargo(args: &[&str]) -> Command {
     let mut command = crate::cargo::command(args);
     command.env("CARGO_TERM_COLOR", "never");
+    forget_caller(&mut command);
+    command
+}
+
+/// Removes the caller's `THERMAE_` variables from a command.
+pub(super) fn forget_caller(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("THERMAE_") {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// The log file of a step.

@@ -22,6 +22,14 @@ impl Tally {
         }
     }
 
+    /// Adds what another one has counted.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.ignored += other.ignored;
+        self.failures.extend(other.failures);
+        self.words.extend(other.words);
+    }
+
     /// Prints the output of failed tests, the names of all failures, and the last line of a run.
     pub(crate) fn print(&self) {
         if self.ignored > 0 {
