@@ -58,7 +58,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
 fn check(options: Options) -> Result<()> {
     let tools = Venv::with(paths::target().join("schemathesis"), &PACKAGES)?;
     let gateway = Serving::gateway()?;
-    if let Some(found) = schemathesis(&tools, &gateway.url, options, &[], "openapi")? {
+    if let Some(found) = schemathesis(&tools, &gateway.url, options, &[], "openapi-gateway")? {
         bail!("the gateway and its document differ: {found}");
     }
     let proxy = Serving::planted(&mut tools.command("python"), &gateway)?;

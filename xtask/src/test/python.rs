@@ -53,12 +53,12 @@ const EXAMPLES: &str = "../../examples/python";
 
 /// The package's checks other than its tests: the name of each, its program and its arguments.
 pub(super) const CHECKS: [(&str, &str, &[&str]); 6] = [
-    ("python: format", "ruff", &["format", "--check", "--quiet", SETTINGS, ".", HOOKS, EXAMPLES]),
-    ("python: lint", "ruff", &["check", "--quiet", SETTINGS, ".", HOOKS, EXAMPLES]),
-    ("python: mypy --strict", "mypy", &["--no-error-summary"]),
-    ("python: pyright", "basedpyright", &[]),
-    ("python: pyright for macOS", "basedpyright", &["--pythonplatform", "Darwin"]),
-    ("python: pyright for Windows", "basedpyright", &["--pythonplatform", "Windows"]),
+    ("python-format", "ruff", &["format", "--check", "--quiet", SETTINGS, ".", HOOKS, EXAMPLES]),
+    ("python-lint", "ruff", &["check", "--quiet", SETTINGS, ".", HOOKS, EXAMPLES]),
+    ("python-mypy", "mypy", &["--no-error-summary"]),
+    ("python-pyright", "basedpyright", &[]),
+    ("python-pyright-macos", "basedpyright", &["--pythonplatform", "Darwin"]),
+    ("python-pyright-windows", "basedpyright", &["--pythonplatform", "Windows"]),
 ];
 
 /// The package's source, and the tools that check it.
