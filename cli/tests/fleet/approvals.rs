@@ -32,7 +32,7 @@ pub(crate) const KILLING: &[(&str, Test)] =
 const RESULT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How long the fleet may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 const SET: &str = r#"[{"pattern": "transfer", "approval": {}}]"#;
 

@@ -14,7 +14,7 @@ use crate::servers::Servers;
 pub(crate) const APPROVER: &str = "acme.approver";
 
 /// How long the fleet may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// Longer than a run takes to start and to make its calls.
 const ASKED_TIMEOUT: Duration = Duration::from_secs(60);

@@ -282,7 +282,7 @@ impl Drop for Process {
 
 /// Sends a GET by HTTP/1.0. Gives status and body.
 pub(crate) fn get(address: &str, path: &str) -> Result<(u16, String)> {
-    ask(address, &format!("GET {path}"), "", "", Duration::from_secs(10))
+    ask(address, &format!("GET {path}"), "", "", Duration::from_secs(60))
 }
 
 /// Status and body of the answer to a request with these header lines and this body. The answer may take so long.

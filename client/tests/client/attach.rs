@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::{Fleet, job, quick, soon, tenant};
 
-pub(super) const LONG: Duration = Duration::from_secs(10);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 pub(super) fn id(name: &str) -> JobId {
     JobId::new(name).unwrap()

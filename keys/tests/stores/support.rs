@@ -43,7 +43,7 @@ impl Place {
 
     pub async fn open(&self) -> Arc<dyn Store> {
         // Longer than anything takes here.
-        self.try_open(Duration::from_secs(30)).await.unwrap()
+        self.try_open(Duration::from_secs(60)).await.unwrap()
     }
 
     /// Runs a statement that no store runs.

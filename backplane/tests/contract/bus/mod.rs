@@ -42,7 +42,7 @@ impl Broker {
 }
 
 pub async fn rabbit(url: &str) -> Result<bus::Rabbit, Error> {
-    let deadline = Some(std::time::Duration::from_secs(15));
+    let deadline = Some(std::time::Duration::from_secs(60));
     bus::Rabbit::connect(RabbitOptions { deadline, ..RabbitOptions::new(url, "contract suite") }).await
 }
 

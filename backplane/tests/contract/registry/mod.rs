@@ -32,7 +32,7 @@ pub const KEEP: Keep = Keep { outcome: TTL, record: TTL, budget: Budget { tenant
 pub async fn redis(url: &str) -> Redis {
     let options = RedisOptions {
         prefix: unique("test:") + ":",
-        deadline: Some(Duration::from_secs(15)),
+        deadline: Some(Duration::from_secs(60)),
         announce_grace: Duration::ZERO,
         ..RedisOptions::new(url)
     };
