@@ -14,6 +14,7 @@ mod call;
 mod capabilities;
 mod client;
 mod exact;
+mod explain;
 mod failure;
 mod gate;
 #[cfg(test)]

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use thermae_capabilities::Tree;
 
 use super::exact::{Exact, Numbers, Rule};
+use super::explain::explain;
 use super::pattern;
 
 /// The keyword that counts visits. Its value is the cost of one visit.
@@ -44,7 +45,7 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 const STEPS_BACK: usize = 100_000;
 
 /// Longest text of an error, in characters.
-const LONGEST: usize = 500;
+const LONGEST: usize = 2000;
 
 thread_local! {
     /// What is left of the budget of the check on this thread.
@@ -160,16 +161,11 @@ impl Schema {
         self.size.map_or(usize::MAX, |size| bytes.saturating_mul(size.div_ceil(4)))
     }
 
-    /// What the validator found wrong. Its own text has rounded numbers and the patterns that were written anew, so
-    /// what the arguments and the schema have takes their place.
+    /// What does not match, with the patterns as the schema has them.
     fn mismatch(&self, error: &ValidationError<'_>, arguments: &Tree) -> Mismatch {
-        let at = error.instance_path().to_string();
-        let text = match arguments.at(&at) {
-            Some(Tree::Number(number)) => error.masked_with(number.to_string()).to_string(),
-            _ => error.to_string(),
-        };
-        let why = self.patterns.iter().fold(text, |text, (new, old)| text.replace(new, old));
-        Mismatch::Value { at, why: cut(&why).to_owned() }
+        let (at, why) = explain(error, arguments);
+        let why = self.patterns.iter().fold(why, |text, (new, old)| text.replace(new, old));
+        Mismatch::Value { at: cut(&at).to_owned(), why: cut(&why).to_owned() }
     }
 
     /// Checks arguments that had this many bytes.

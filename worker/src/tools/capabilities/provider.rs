@@ -204,7 +204,7 @@ mod tests {
         let (capable, _, gate) = under(Some(set));
         assert_eq!(ask(&capable, &gate, "t", r#"{"n": 1}"#).await.unwrap(), r#"{"n": 1}"#);
         for (tool, arguments, why) in [
-            ("t", r#"{"n": "1"}"#, "tool_answer: the result does not match the schema of capabilities[0]: at /n: "),
+            ("t", r#"{"n": "1"}"#, "tool_answer: the result does not match the schema of capabilities[0]: at n: "),
             ("t", r#"{"long": "12345678901"}"#, "the result has 23 bytes, and the capability allows at most 20"),
             ("u", r#"{"n":1}"#, "the result has 7 bytes, and the capability allows at most 5"),
         ] {
