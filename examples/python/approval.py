@@ -5,8 +5,8 @@ yes. No capability allows 1,000 or more, so nobody is asked about that.
 
 It prints:
 
-    asked about pay {'amount': 950, 'to': 'rent'}
-    asked about pay {'amount': 500, 'to': 'lottery'}
+    asked about pay {'to': 'rent', 'amount': 950}
+    asked about pay {'to': 'lottery', 'amount': 500}
     power: P1
     rent: P2
     car: capability_refused

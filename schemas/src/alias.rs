@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use unicode_ident::{is_xid_continue, is_xid_start};
+
 /// Python's keywords. A tool with such a name gets a `_` after it.
 const RESERVED: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
@@ -15,12 +17,12 @@ pub(crate) fn is_keyword(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// The name by which the code calls the tool `name`. Every character that is not a letter, a digit or `_` becomes `_`.
-/// If the result is empty or begins with a digit, a `_` is put before it. If the result is a keyword of Python, a `_`
-/// is put after it.
+/// The name by which the code calls the tool `name`. Every character that can't be part of an identifier becomes `_`. If
+/// the result is empty or begins with a digit, a `_` is put before it. If the result is a keyword of Python, a `_` is
+/// put after it. (The package for Python has the same rule, for its documentation of tools.)
 pub fn alias(name: &str) -> String {
-    let mut alias: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    if alias.starts_with(|c: char| c.is_numeric()) || alias.is_empty() {
+    let mut alias: String = name.chars().map(|c| if is_xid_continue(c) { c } else { '_' }).collect();
+    if !alias.starts_with(|c: char| is_xid_start(c) || c == '_') {
         alias.insert(0, '_');
     }
     if is_keyword(&alias) {
@@ -63,6 +65,8 @@ pub const ALIAS_CASES: &[(&str, &str)] = &[
     ("Class", "Class"),
     ("größe", "größe"),
     ("gr e", "gr_e"),
+    ("x²", "x_"),
+    ("٣x", "_٣x"),
     ("print", "print"),
     ("-", "_"),
     ("", "_"),

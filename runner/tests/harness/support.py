@@ -2,6 +2,7 @@
 jobs."""
 
 import array
+import importlib.util
 import json
 import os
 import selectors
@@ -15,8 +16,14 @@ import time
 import unittest
 import warnings
 
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "languages", "python")
-sys.path.insert(0, SOURCES)
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "runner", "src", "languages", "python"))
+
+for _part in ("json_forms", "tool_text"):  # `python/mod.rs` takes them from the package for Python, too.
+    _path = os.path.join(ROOT, "sdk", "python", "src", "thermae", "_%s.py" % _part)
+    _spec = importlib.util.spec_from_file_location(_part, _path)
+    sys.modules[_part] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules[_part])
 
 import harness  # noqa: E402
 

@@ -26,33 +26,35 @@ SEARCH = tool(
     gives=json.dumps(GIVES),
 )
 ADD = tool("add", ["a", "b"], description="Adds numbers.")
-SIGNATURE = "web_search(query: str, limit: int = 10, lang: Literal['de', 'en', None] = None, *, filter: dict, **kwargs) -> list[dict]"
-TEXT = (
-    """await %s
+PARAMETERS = "query: str, limit: int = 10, lang: Literal['de', 'en', None] = None, *, filter: Filter, **kwargs"
+SIGNATURE = "web_search(%s) -> list[WebSearchResult]" % PARAMETERS
+TEXT = """\
+# Dicts with these keys. Their names are not defined in the program.
+class Filter(TypedDict):
+    \"""A filter.\"""
+    sites: NotRequired[list[str]]
 
-Searches the web.
 
-Use it for recent events.
+class WebSearchResult(TypedDict):
+    title: NotRequired[str]  # Its title.
+    score: NotRequired[float]
 
-Parameters:
-    query: str
-        What to look for.
-    limit: int (default: 10)
-        Most results.
-        At most 50.
-    lang: Literal['de', 'en', None] (default: None)
-    'max-age': int | None (optional)
-    filter: dict
-        A filter.
-        sites: list[str] (optional)
 
-Returns: list[dict]
-    title: str
-        Its title.
-    score: float
+async def web_search(
+    query: str,  # What to look for.
+    # Most results.
+    # At most 50.
+    limit: int = 10,
+    lang: Literal['de', 'en', None] = None,
+    *,
+    filter: Filter,
+    **kwargs,  # 'max-age': int | None, optional; give it as **{'max-age': ...}
+) -> list[WebSearchResult]:
+    \"""Searches the web.
+
+    Use it for recent events.
+    \"""
 """
-    % SIGNATURE
-)
 
 
 class Documentation(Case):
@@ -93,7 +95,8 @@ class Documentation(Case):
         shown = self.shown(code, [SEARCH])
         self.assertIn("Help on built-in function len", shown)
         self.assertIn("Type help() for interactive help", shown)
-        self.assertIn("web_search(query: str, limit: int = 10, lang=None, *, filter: dict, **kwargs)\n    Searches the web.", shown)
+        for part in ("lang: Literal['de', 'en', None] = None", "-> list[WebSearchResult]\n    Searches the web."):
+            self.assertIn(part, shown)
         self.assertIn("No Python documentation found for 'nowhere.to.be.found'", shown)
 
     def test_signatures(self):
@@ -102,7 +105,7 @@ class Documentation(Case):
             "print(inspect.signature(web_search).bind('q', filter={}).arguments)\nprint(inspect.iscoroutinefunction(add), add.__doc__)"
         )
         none = tool("none", takes='{"type":"object","properties":{}}')
-        named = "(query: str, limit: int = 10, lang=None, *, filter: dict, **kwargs)"
+        named = SIGNATURE[len("web_search") :]
         lines = self.shown(code, [SEARCH, ADD, tool("bare"), none]).split("\n")
         self.assertEqual(lines[:5], [named, named, "(a, b)", "(**kwargs)", "()"])
         self.assertIn("'query'", lines[5])
@@ -138,22 +141,86 @@ class Documentation(Case):
         raw = tool("r", raw=True, gives='{"type":"object","description":"All of it.","properties":{"n":{"type":"integer"}}}')
         self.assertEqual(
             self.shown("print(tools['r'])\nprint(tools.list())", [raw]),
-            "await r(**kwargs) -> str\n\nReturns: str, the JSON text of dict\n    All of it.\n    n: int\nr(**kwargs) -> str\n",
+            "# Dicts with these keys. Their names are not defined in the program.\nclass RResult(TypedDict):\n"
+            '    """All of it."""\n    n: NotRequired[int]\n\n\nasync def r(**kwargs) -> str:  # the JSON text of RResult\n'
+            "    ...\nr(**kwargs) -> str\n",
         )
 
     def test_types(self):
-        for schema, shown in (
-            ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}, "str | list[int] | None"),
-            ({"type": "object", "additionalProperties": {"type": "boolean"}}, "dict[str, bool]"),
-            ({"const": 3}, "Literal[3]"),
-            ({"type": "string", "enum": [str(n) for n in range(50)]}, "str"),
-            ({"allOf": [{"$ref": "#/definitions/a~1b"}], "definitions": {"a/b": {"type": "number"}}}, "float"),
-            ({"items": {}}, "list"),
-            ({"oneOf": [{"type": "string"}, {}]}, None),
-            ({"$ref": "https://example.org/schema"}, None),
+        many = [str(n) for n in range(1000)]
+        for schema, shown, note in (
+            ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}, "str | list[int] | None", ""),
+            ({"type": "object", "additionalProperties": {"type": "boolean"}}, "dict[str, bool]", ""),
+            ({"const": 3}, "Literal[3]", ""),
+            ({"enum": [0.5, "x", None, [1]]}, "float | str | None | list", "one of 0.5, 'x', None, [1]"),
+            ({"type": "string", "enum": many}, "str", "one of " + ", ".join(map(repr, many))[:2000] + " …"),
+            ({"allOf": [{"$ref": "#/definitions/a~1b"}], "definitions": {"a/b": {"type": "number"}}}, "float", ""),
+            ({"type": "integer", "allOf": [{"minimum": 2}, {"exclusiveMaximum": 7}]}, "int", "at least 2; below 7"),
+            ({"type": ["integer", "null"], "nullable": True}, "int | None", ""),
+            ({"type": "string", "nullable": True, "minLength": 0, "maxLength": 3}, "str | None", "at most 3 characters"),
+            ({"type": "array", "minItems": 1, "uniqueItems": True, "items": {"type": "string", "format": "date"}}, "list[str]", "at least 1 items; no two equal; each: a date, such as '2026-07-04'"),
+            ({"type": "array", "maxItems": 2, "prefixItems": [{"type": "string", "format": "uri"}, {"type": "integer"}]}, "list[str | int]", "in this order: str (a URL, such as 'https://example.org/a'), int"),
+            ({"anyOf": [{"type": "string", "format": "time"}, {"type": "integer", "minimum": 0}]}, "str | int", "str: a time, such as '09:30:00'; int: at least 0"),
+            ({"type": "object", "propertyNames": {"pattern": "^a"}, "additionalProperties": {"multipleOf": 5, "type": "integer"}}, "dict[str, int]", "each value: a multiple of 5; each key: matches ^a"),
+            ({"type": "string", "format": "odd", "examples": ["x"], "description": "Odd."}, "str", "Odd. Of the format odd; such as 'x'"),
+            ({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, "dict", ""),
+            ({"items": {}}, "list", ""),
+            ({"oneOf": [{"type": "string"}, {}]}, None, ""),
+            ({"$ref": "https://example.org/schema"}, None, ""),
         ):
             text = self.shown("print(tools['t'])", [tool("t", gives=json.dumps(schema))])
-            self.assertEqual(text.split("\n")[0], "await t(**kwargs)" + (" -> " + shown if shown else ""))
+            arrow, about = " -> " + shown if shown else "", "  # " + note if note else ""
+            self.assertEqual(text.split("\n")[0], "async def t(**kwargs)%s:%s" % (arrow, about))
+
+    def test_dicts(self):
+        def dict_of(**keys):
+            return {"type": "object", "properties": keys, "required": [*keys]}
+
+        node = dict_of(children={"type": "array", "items": {"$ref": "#/$defs/Node"}})
+        names = dict(dict_of(**{"class": {"type": "integer"}, "__x": {"default": 3}}), title="my names", description="Odd names.")
+        names.update(required=["class"], additionalProperties=True)
+        cat, dog = dict_of(kind={"const": "cat"}), dict_of(kind={"const": "dog"}, names=names)
+        takes = dict_of(node={"$ref": "#/$defs/Node"}, pet={"oneOf": [cat, dog]}, both={"allOf": [dict_of(a={"type": "integer"}), {"properties": {"b": {}}}]})
+        takes["$defs"] = {"Node": dict(node, title="Node")}
+        gives = {"$ref": "#/$defs/Node", "$defs": takes["$defs"]}
+        text = self.shown("print(tools['t'])", [tool("t", takes=json.dumps(takes), gives=json.dumps(gives))])
+        self.assertEqual(
+            text,
+            """\
+# Dicts with these keys. Their names are not defined in the program.
+class Node(TypedDict):
+    children: list[Node]
+
+
+class Pet(TypedDict):
+    kind: Literal['cat']
+
+
+class Pet2(TypedDict):
+    kind: Literal['dog']
+    names: MyNames
+
+
+class Both(TypedDict):
+    a: int
+    b: NotRequired[Any]
+
+
+# Odd names.
+MyNames = TypedDict(
+    'MyNames',
+    {
+        'class': int,
+        '__x': NotRequired[Any],  # default: 3
+        # Other keys: Any
+    },
+)
+
+
+async def t(node: Node, pet: Pet | Pet2, both: Both) -> Node:
+    ...
+""",
+        )
 
     def test_a_programs_own_names_win(self):
         self.assertEqual(self.shown("print('tools' in vars())\ntools = 5\nprint(tools)", [ADD]), "False\n5\n")
@@ -165,7 +232,7 @@ class Documentation(Case):
         run = lambda code, *tools: session.run(code, session=True, tools=tools).out
         self.assertEqual(run("f, t = add, tools\nprint(tools)", ADD), "add(a, b)\n    Adds numbers.\n")
         self.assertEqual(run("print(tools, t is tools)"), "[] True\n")
-        self.assertEqual(run("print(t.list()[0].name)\nhelp(f)", SEARCH), "web_search\nawait add(a, b)\n\nAdds numbers.\n")
+        self.assertEqual(run("print(t.list()[0].name)\nhelp(f)", SEARCH), 'web_search\nasync def add(a, b):\n    """Adds numbers."""\n')
 
     def test_nothing_is_read_before_the_first_question(self):
         many = [dict(SEARCH, name="t%d" % n, alias="t%d" % n) for n in range(200)]
@@ -175,11 +242,13 @@ class Documentation(Case):
         )
         outcome = self.ok(code, tools=many, answer=lambda p, c: reply(p, c, 1))
         lines = outcome.out.split("\n")
-        self.assertEqual((lines[0], lines[-3], lines[-2]), ("<class 'str'> 0", "1", str(len(SIGNATURE) - 6)))
+        self.assertEqual((lines[0], lines[-3], lines[-2]), ("<class 'str'> 0", "1", str(len(SIGNATURE.replace("web_search", "t199").replace("WebSearch", "T199")))))
 
     def test_hostile_schemas(self):
         wide = {"properties": {str(n): {"$ref": "#"} for n in range(50)}}
         for schema in (
+            json.dumps({"properties": {"x": {"description": "a\n\x00b\u2028\\ \"\"\"\ud800", "properties": {"y": {"description": "\x0c\rimport os"}}}}}),
+            json.dumps({"properties": {"x": {"title": "dict", "description": "\\", "properties": {'"\n\\': {}, "a": {"default": 1e400}}}}}),
             *("null", "true", "3", "[]", '""', "[" * 100000 + "]" * 100000, "1" + "0" * 5000, '{"properties":' * 900 + "{}" + "}" * 900),
             '{"properties":[],"required":5,"$ref":7,"anyOf":{},"type":{},"enum":3,"description":[],"allOf":[3]}',
             '{"properties":{"a":null,"b":3,"c":{"type":["x",{},null]},"d":{"enum":[[],{}]},"e":{"default":{}},"f":{"description":{}},"":{},"class":{}}}',
@@ -191,10 +260,10 @@ class Documentation(Case):
             json.dumps({"properties": {"x": {"default": "x" * 1000000}}}),
         ):
             code = (
-                "import inspect\nt = tools['t']\nl = repr(tools.list())\nhelp(globals()['t'])\ntools.search('a b')\nrepr(inspect.signature(f))\n"
+                "import ast, inspect\nt = tools['t']\nast.parse(t)\nl = repr(tools.list())\nhelp(globals()['t'])\ntools.search('a b')\nrepr(inspect.signature(f))\n"
                 "print('\\n', len(t) < 100000, len(l) < 10000)"
             ).replace("help(globals()['t'])", "str(t)")
-            outcome = self.ok("f = t\n" + code, tools=[tool("t", takes=schema, gives=schema)])
+            outcome = self.ok("f = t\n" + code, tools=[tool("t", takes=schema, gives=schema, description='A\n\x00"""\\')])
             self.assertEqual(outcome.out.strip(), "True True", schema[:80])
 
 

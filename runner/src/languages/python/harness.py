@@ -27,17 +27,18 @@ import harness_docs
 import harness_errors
 import harness_inputs
 import harness_libraries
-import harness_schema
 import harness_show
 import harness_streams
 import harness_tools
 import harness_traceback
 import harness_waits
+import json_forms
+import tool_text
 from harness_channel import Channel, Interrupts, encode
 from harness_errors import ToolError
 
 PARTS = (harness_errors, harness_waits, harness_channel, harness_inputs, harness_traceback, harness_code, harness_show)
-PARTS += (harness_streams, harness_schema, harness_docs, harness_tools, harness_libraries)
+PARTS += (json_forms, tool_text, harness_streams, harness_docs, harness_tools, harness_libraries)
 STARTED = encode({"op": "started"})
 DONE_OK = encode({"op": "done", "how": "ok"})
 MEMORY = {"op": "done", "how": "memory", "error": {"type": "MemoryError", "message": "", "traceback": ""}}

@@ -19,6 +19,7 @@ import threading
 
 import harness_waits
 from harness_errors import ToolError
+from json_forms import written
 
 LARGEST_MESSAGE = 16 << 20
 # What one read asks for. For a larger buffer malloc maps memory anew each time (its M_MMAP_THRESHOLD is 128 KiB): five
@@ -127,7 +128,7 @@ class Channel:
         if name not in self.names:
             raise ToolError("tool %s: not one of the tools of the job that is running" % name, name)
         try:
-            text = _dumps_strict(arguments)
+            text = written(arguments, _dumps_strict, "argument {}")
             head = _dumps(name)
             with self.turn:
                 self.calls = number = self.calls + 1
@@ -136,7 +137,7 @@ class Channel:
         except UnicodeEncodeError:
             raise ValueError("tool %s: arguments are not valid Unicode (a lone surrogate)" % name) from None
         except (TypeError, ValueError) as error:
-            raise type(error)("tool %s: arguments must be JSON: %s" % (name, error)) from None
+            raise type(error)("tool %s: %s" % (name, error)) from None
         if len(data) > LARGEST_MESSAGE - 1024:
             raise ValueError("tool %s: arguments are %d bytes, more than %d" % (name, len(data), LARGEST_MESSAGE))
         self.waiting[number] = waiter

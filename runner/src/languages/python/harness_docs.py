@@ -9,11 +9,11 @@ import re
 import types
 
 from harness_channel import _loads
-from harness_schema import NONE, UNKNOWN, Field, describe_fields, is_nameable, part, resolve, takes_object, type_of, words_of
+from tool_text import DEEPEST, MOST_OPTIONS, NONE, UNKNOWN, ToolText, allowed, by_place, by_place_only, dict_in, list_in, target, text_in
 
 COMMON = frozenset("a an and by for from in is of on or the to with".split())
 MOST_NAMED = 10  # Names in the text of an error.
-ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict, "None": None}
 
 
 def documents(specs, texts, blocking):
@@ -41,6 +41,12 @@ class Schemas:
 
 class Text(str):
     """A tool's whole documentation. `input_schema` and `output_schema` are the tool's JSON Schemas, or None."""
+
+    __repr__ = str.__str__
+
+
+class Type(str):
+    """A type or a default in a signature, which shows it as the documentation does."""
 
     __repr__ = str.__str__
 
@@ -75,20 +81,13 @@ class Document:
 
     @functools.cached_property
     def _by_place(self):
-        """The names of the parameters that can be given by their place. Python wants those without a default first."""
-        names, optional = [], False
-        for one in self._parameters:
-            required = one.get("required", False)
-            optional = optional or not required
-            if one.get("kind") == "keyword_only" or not is_nameable(one["name"]) or optional and required:
-                break
-            names.append(one["name"])
-        return names
+        """The names of the parameters that can be given by their place."""
+        return by_place(self._parameters)
 
     @functools.cached_property
     def _by_place_only(self):
         """How many of these can't be given by their names."""
-        return sum(one.get("kind") == "positional_only" for one in self._parameters[: len(self._by_place)])
+        return by_place_only(self._parameters)
 
     @functools.cached_property
     def _names(self):
@@ -134,7 +133,7 @@ class Document:
         It is if the first parameter takes a dict, unless only the other reading fits. TypeError if both do.
         """
         first = self._by_place[0] if self._by_place else None
-        properties = part(resolve(self.input_schema, self.input_schema), "properties", dict)
+        properties = dict_in(target(self.input_schema, self.input_schema), "properties")
         if first is None or not takes_object(properties.get(first, {}), self.input_schema):
             return False
         names, required = self._names
@@ -145,74 +144,37 @@ class Document:
             )
         return not by_name
 
-    def _fields(self):
-        """The parameters that a program can name, and the name under which others can be given, if there may be any."""
-        properties = part(resolve(self.input_schema, self.input_schema), "properties", dict)
-        named = [
-            Field(one["name"], properties.get(one["name"], {}), one.get("required"), self.input_schema)
-            for one in self._parameters
-            if is_nameable(one["name"])
-        ]
-        others = "kwargs" if len(named) < len(self._parameters) or self._others else None
-        while others in [field.name for field in named]:
-            others += "_"
-        return named, others
-
     @functools.cached_property
+    def _text(self):
+        spec = self._spec
+        schemas = self.input_schema, self.output_schema
+        return ToolText(self.name, self.description, self._parameters, self._others, *schemas, spec.get("raw", False))
+
+    @property
     def signature(self):
-        named, others = self._fields()
-        params = [str(field) for field in named]
-        if len(self._by_place) < len(named):
-            params.insert(len(self._by_place), "*")
-        if self._by_place_only:
-            params.insert(self._by_place_only, "/")
-        if others:
-            params.append("**" + others)
-        return "%s(%s)%s" % (self.name, ", ".join(params), " -> " + self.returns if self.returns else "")
-
-    @functools.cached_property
-    def returns(self):
-        """The type of the result; empty if nobody knows."""
-        if self._spec.get("raw"):
-            return "str"
-        found = type_of(self.output_schema, self.output_schema)
-        return "" if found == UNKNOWN else found
+        return self._text.signature
 
     @functools.cached_property
     def __signature__(self):
         from inspect import Parameter, Signature
 
-        named, others = self._fields()
+        def annotation(shown):
+            return Parameter.empty if shown in ("", UNKNOWN) else ANNOTATIONS.get(shown, Type(shown))
+
+        text = self._text
         found = []
-        for place, field in enumerate(named):
-            kind = Parameter.POSITIONAL_OR_KEYWORD if place < len(self._by_place) else Parameter.KEYWORD_ONLY
-            kind = Parameter.POSITIONAL_ONLY if place < self._by_place_only else kind
-            default = Parameter.empty if field.default is NONE else field.default
-            annotation = ANNOTATIONS.get(field.type, Parameter.empty)
-            found.append(Parameter(field.name, kind, default=default, annotation=annotation))
-        if others:
-            found.append(Parameter(others, Parameter.VAR_KEYWORD))
-        return Signature(found)
+        for place, field in enumerate(text.fields):
+            kind = Parameter.POSITIONAL_OR_KEYWORD if place < text.by_place else Parameter.KEYWORD_ONLY
+            kind = Parameter.POSITIONAL_ONLY if place < text.by_place_only else kind
+            default = Parameter.empty if field.default is NONE else Type("...") if field.shown_default == "..." else field.default
+            found.append(Parameter(field.name, kind, default=default, annotation=annotation(field.type)))
+        if text.others:
+            found.append(Parameter(text.others, Parameter.VAR_KEYWORD, annotation=annotation(text.others_type)))
+        return Signature(found, return_annotation=annotation(text.returns))
 
     @functools.cached_property
     def text(self):
-        lines = [self.signature if self._blocking else "await " + self.signature]
-        if self.description:
-            lines += ["", self.description]
-        about = []
-        describe_fields(self.input_schema, self.input_schema, False, about)
-        if about:
-            lines += ["", "Parameters:"] + about
-        if self.returns or self.output_schema:
-            lines += ["", "Returns: " + (self.returns or UNKNOWN)]
-            if self._spec.get("raw") and self.output_schema:
-                lines[-1] += ", the JSON text of " + type_of(self.output_schema, self.output_schema)
-            if isinstance(self.output_schema, dict) and isinstance(self.output_schema.get("description"), str):
-                lines.append("    " + self.output_schema["description"])
-            about = []
-            describe_fields(self.output_schema, self.output_schema, True, about)
-            lines += about
-        text = Text("\n".join(lines))
+        text = Text(self._text.text(self._blocking))
         text.input_schema, text.output_schema = self.input_schema, self.output_schema
         return text
 
@@ -222,6 +184,35 @@ class Document:
         found = [(set(_words(text)), weight) for text, weight in places]
         scores = [sum(weight * _likeness(word, words) for words, weight in found) for word in wanted]
         return sum(score > 0 for score in scores), sum(scores)
+
+
+def takes_object(schema, root, depth=DEEPEST):
+    """Whether a dict may be a value of what `schema` describes, by its type alone."""
+    if schema is False:
+        return False
+    schema = target(schema, root)
+    values = allowed(schema)
+    if values:
+        return any(isinstance(value, dict) for value in values)
+    options = list_in(schema, "anyOf") or list_in(schema, "oneOf")
+    if options and depth:
+        return any(takes_object(option, root, depth - 1) for option in options[:MOST_OPTIONS])
+    kinds = schema.get("type", "object")
+    return "object" in kinds if isinstance(kinds, list) else kinds == "object"
+
+
+def words_of(schema):
+    """The names and descriptions of all fields in a schema, in no order."""
+    found, todo = [], [schema]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            found += dict_in(one, "properties")
+            found += (text_in(one, "description"), text_in(one, "title"))
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
+    return " ".join(found)
 
 
 def _listed(what, names):

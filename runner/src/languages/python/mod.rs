@@ -121,17 +121,19 @@ impl Language for Python {
 
 /// Names and sources of the harness and its parts. A zygote loads them in this order, so each may import those before
 /// it. The last one has the class `Harness`.
-const HARNESS: [(&str, &str); 14] = [
+const HARNESS: [(&str, &str); 15] = [
     ("zygote_pages", include_str!("zygote_pages.py")),
     ("harness_errors", include_str!("harness_errors.py")),
     ("harness_waits", include_str!("harness_waits.py")),
+    // The package for Python writes values in the same forms, and shows the same text about a tool.
+    ("json_forms", include_str!("../../../../sdk/python/src/thermae/_json_forms.py")),
+    ("tool_text", include_str!("../../../../sdk/python/src/thermae/_tool_text.py")),
     ("harness_channel", include_str!("harness_channel.py")),
     ("harness_inputs", include_str!("harness_inputs.py")),
     ("harness_traceback", include_str!("harness_traceback.py")),
     ("harness_code", include_str!("harness_code.py")),
     ("harness_show", include_str!("harness_show.py")),
     ("harness_streams", include_str!("harness_streams.py")),
-    ("harness_schema", include_str!("harness_schema.py")),
     ("harness_docs", include_str!("harness_docs.py")),
     ("harness_tools", include_str!("harness_tools.py")),
     ("harness_libraries", include_str!("harness_libraries.py")),

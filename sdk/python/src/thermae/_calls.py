@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from thermae._declared import DeclaredTool
 from thermae._events import ToolCall
+from thermae._json_forms import written
 from thermae._made_calls import LONGEST, CallLog, CallState
 from thermae._request import json_payload
 from thermae._thread import as_exception, in_thread
@@ -129,7 +130,7 @@ def answer_of(value: Any, tool: Tool[..., Any] | None) -> bytes:
     if tool is not None:
         return b'{"ok":' + tool.schema.write(value) + b"}"
     try:
-        return json_payload({"ok": value})
+        return written({"ok": value}, json_payload, "the answer")
     except (ValueError, RecursionError) as error:
         raise TypeError(f"the answer can't be written as JSON: {error}") from error
 
@@ -178,7 +179,9 @@ def _failure(error: BaseException) -> dict[str, Any]:
     failure: dict[str, Any] = {"type": type(error).__name__, "message": _message(error)}
     with contextlib.suppress(Exception):  # The attribute can be a property that raises.
         data = getattr(error, "data", None)
-        failure |= {"data": json.loads(json_payload(data))} if data is not None else {}
+        failure |= (
+            {"data": json.loads(written({"data": data}, json_payload, "data"))["data"]} if data is not None else {}
+        )
     return failure
 
 

@@ -1,5 +1,6 @@
 """Jobs: what runs, and under which conditions."""
 
+import contextlib
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 from thermae._capabilities import Capability, capabilities_to_wire, checked_token
 from thermae._events import Audit, MimeBundle, ToolCall
 from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
+from thermae._json_forms import jsonable
 from thermae._request import json_payload
 from thermae._tools import AnyTool, Tool, tools_by_name
 from thermae._units import to_bytes, to_ms
@@ -51,7 +53,8 @@ class JobOptions(TypedDict, total=False):
         stdin: Standard input.
         env: Environment variables. In a session, they stay set for its later programs.
         files: Files that the code finds below `/workspace`: paths, and text, bytes, `Path`s or artifacts.
-        inputs: Values that the code finds as variables: anything that `json.dumps` takes, or artifacts that are JSON.
+        inputs: Values that the code finds as variables: anything that has a form in JSON (dates, sets and data frames
+            do, too), or artifacts that are JSON.
         tools: Functions that the code can call, in place of the sandbox's own. `[]` means none.
         sync_tools: Whether calling a tool gives its result, so that the code does not await it; by default, as the
             sandbox says.
@@ -324,6 +327,14 @@ def written(fields: dict[str, Any]) -> bytes:
         TypeError: A field has a value that JSON can't express.
         ValueError: A field has text that is not valid Unicode, or a number that is not finite.
     """
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return json_payload(fields)
+    inputs: dict[str, dict[str, Any]] = fields.get("inputs", {})
+    formed = {
+        name: {key: jsonable(one, f"inputs[{name!r}]") if key == "value" else one for key, one in wire.items()}
+        for name, wire in inputs.items()
+    }
+    fields = fields | ({"inputs": formed} if inputs else {})
     try:
         return json_payload(fields)
     except (TypeError, ValueError, RecursionError):

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import math
 import re
 from collections.abc import Callable
@@ -10,7 +11,11 @@ from typing import Any, cast
 
 import pydantic
 import pydantic_core
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic_core import core_schema
 
+from thermae._hints import known
+from thermae._json_forms import jsonable
 from thermae.errors import BadTool
 
 _KINDS: dict[Any, str] = {
@@ -18,6 +23,46 @@ _KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional_or_keyword",
     inspect.Parameter.KEYWORD_ONLY: "keyword_only",
 }
+
+
+LONGEST_VALUE = 100
+"""Characters that an error shows of a value."""
+
+_KEYS = {"integer": r"^[+-]?\d+$", "number": r"^[+-]?\d+(\.\d+)?$", "boolean": "^(true|false)$"}
+"""What the keys of a JSON object look like that are not strings in Python."""
+
+
+class _Forms(GenerateJsonSchema):
+    """JSON Schemas as pydantic makes them, with the forms of decimal numbers, of keys and of defaults."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        if kind != "non-serializable-default":  # It is just not told.
+            super().emit_warning(kind, detail)
+
+    def encode_default(self, dft: Any) -> Any:
+        try:
+            return super().encode_default(dft)
+        except (pydantic_core.PydanticSerializationError, pydantic.errors.PydanticUserError) as error:
+            try:
+                return jsonable(dft, "the default")
+            except (TypeError, ValueError):
+                raise pydantic_core.PydanticSerializationError(str(error)) from error
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        made = super().decimal_schema(schema)
+        for option in made.get("anyOf", [made]):
+            if option["type"] == "string":
+                option["format"] = "decimal"
+        return made
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        made = super().dict_schema(schema)
+        keys = self.resolve_ref_schema(self.generate_inner(schema["keys_schema"])) if "keys_schema" in schema else {}
+        if keys.get("type") in _KEYS:
+            made["propertyNames"] = {"pattern": _KEYS[keys["type"]]}
+        elif keys.keys() & {"format", "enum", "const"}:
+            made.setdefault("propertyNames", keys)
+        return made
 
 
 @dataclass(frozen=True)
@@ -28,13 +73,11 @@ class Schema:
         arguments: JSON Schema of the arguments.
         parameters: The parameters as a job declares them. None if only `arguments` tells them.
         result: JSON Schema of the result.
-        signature: The signature, for the documentation.
     """
 
     arguments: dict[str, Any]
     parameters: list[dict[str, Any]] | None
     result: dict[str, Any]
-    signature: str
     _positional: tuple[str, ...]
     _check: Callable[[dict[str, Any]], dict[str, Any]]
     _write: Callable[[Any], bytes]
@@ -52,11 +95,13 @@ class Schema:
             BadTool: A hint is unknown, or can't be expressed in JSON Schema.
         """
         if given is not None:
-            return cls(given, None, {}, "(**arguments)", (), lambda arguments: arguments, _write_anything)
+            return cls(given, None, {}, (), lambda arguments: arguments, _write_anything)
         try:
             signature = _signature(function)
             checker = pydantic.TypeAdapter[dict[str, Any]](cast("Any", _by_keyword(signature)))
-            arguments = _documented(_finite(checker.json_schema()), inspect.getdoc(function) or "")
+            arguments = _documented(
+                _finite(checker.json_schema(schema_generator=_Forms)), inspect.getdoc(function) or ""
+            )
             result, write = _result(signature.return_annotation)
         except (
             pydantic.errors.PydanticUserError,
@@ -70,7 +115,12 @@ class Schema:
             arguments.setdefault("additionalProperties", True)
         parameters = _parameters(signature, arguments)
         positional = tuple(p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY)
-        return cls(arguments, parameters, result, str(signature), positional, checker.validate_python, write)
+
+        def check(arguments: dict[str, Any]) -> dict[str, Any]:
+            # They came as JSON: text may be a date or a decimal number, and a list a set.
+            return checker.validate_json(json.dumps(arguments))
+
+        return cls(arguments, parameters, result, positional, check, write)
 
     def bind(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call, checked and coerced to the hints: by position, and by name.
@@ -81,8 +131,7 @@ class Schema:
         try:
             checked = dict(self._check(arguments))
         except pydantic.ValidationError as error:
-            wrong = (f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors())
-            raise ArgumentsError("; ".join(wrong)) from None
+            raise ArgumentsError("; ".join(map(_wrong, error.errors()))) from None
         return [checked.pop(name) for name in self._positional], checked
 
     def write(self, result: Any) -> bytes:
@@ -94,7 +143,20 @@ class Schema:
         try:
             return self._write(result)
         except (pydantic_core.PydanticSerializationError, ValueError) as error:
-            raise TypeError(f"the result can't be written as JSON: {_first_line(error)}") from error
+            why = _first_line(error)
+            try:
+                jsonable(result, "result", nan_is_none=True)
+            except (TypeError, ValueError) as named:
+                why = str(named)  # It says which part.
+            raise TypeError(f"the result can't be written as JSON: {why}") from error
+
+
+def _wrong(error: pydantic_core.ErrorDetails) -> str:
+    """Where an argument does not match, why, and what it is if there is one."""
+    value = repr(error["input"])
+    value = value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
+    it_is = "" if error["type"].startswith("missing") else f"; it is {value}"
+    return f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['msg']}{it_is}"
 
 
 class ArgumentsError(ValueError):
@@ -118,7 +180,8 @@ def _by_keyword(signature: inspect.Signature) -> Callable[..., Any]:
     def given(**arguments: Any) -> dict[str, Any]:
         return arguments
 
-    parameters = [p.replace(kind=p.KEYWORD_ONLY) if p.kind in _KINDS else p for p in signature.parameters.values()]
+    hinted = [p.replace(annotation=known(p.annotation)) for p in signature.parameters.values()]
+    parameters = [p.replace(kind=p.KEYWORD_ONLY) if p.kind in _KINDS else p for p in hinted]
     given.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     given.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
     return given
@@ -137,12 +200,18 @@ def _parameters(signature: inspect.Signature, arguments: dict[str, Any]) -> list
 def _result(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bytes]]:
     if hint is inspect.Signature.empty or hint is Any:
         return {}, _write_anything
-    adapter = pydantic.TypeAdapter[Any](hint)
-    return adapter.json_schema(mode="serialization"), lambda value: adapter.dump_json(value, warnings=False)
+    adapter = pydantic.TypeAdapter[Any](known(hint))
+    schema = adapter.json_schema(mode="serialization", schema_generator=_Forms)
+    return schema, lambda value: adapter.dump_json(value, by_alias=True, warnings=False, fallback=_form)
 
 
 def _write_anything(value: Any) -> bytes:
-    return pydantic_core.to_json(value, inf_nan_mode="null")
+    return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_form)
+
+
+def _form(value: Any) -> Any:
+    """The form of a value that pydantic does not know."""
+    return jsonable(value, "the result", nan_is_none=True)
 
 
 def _finite(schema: Any) -> Any:
@@ -184,4 +253,6 @@ def _described(docstring: str) -> dict[str, str]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    # What pydantic advises after this is for its own users.
+    text = str(error).strip().partition(". Set `arbitrary_types_allowed")[0]
+    return text.splitlines()[0] if text else type(error).__name__

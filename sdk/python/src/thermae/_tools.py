@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, overload
 
+from thermae._tool_text import ToolText, name_in_code, parameters_of
 from thermae._units import to_ms
 from thermae.errors import BadTool
 
@@ -132,16 +133,22 @@ class Tool(Generic[P, R]):
 
     @property
     def documentation(self) -> str:
-        """The tool as a model should see it: its signature and its docstring, as Python."""
-        lines = [f"async def {self.name}{self.schema.signature}:"]
-        if self.description:
-            lines.append('    """' + self.description.replace("\n", "\n    ") + '\n    """')
-        return "\n".join([*lines, "    ..."])
+        """The tool as a model should see it, as Python: the dicts that it takes and gives, signature and docstring.
+
+        It shows what a program can send. `help(tool)` and `tools.describe(name)` show the same text in the sandbox.
+        """
+        return self._text.text(blocking=False)
 
     @property
     def sync_documentation(self) -> str:
         """The same for programs with `sync_tools`, which do not await it."""
-        return self.documentation.removeprefix("async ")
+        return self._text.text(blocking=True)
+
+    @property
+    def _text(self) -> ToolText:
+        parameters, others = parameters_of(self.input_schema, self.schema.parameters)
+        schemas = self.input_schema, self.output_schema
+        return ToolText(name_in_code(self.name), self.description, parameters, others, *schemas, self.raw)
 
     def to_wire(self) -> dict[str, Any]:
         """The tool as a job declares it."""

@@ -4,11 +4,16 @@ import inspect
 import json
 import random
 from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fleets import any_fleet
+from signatures import Hints, Reading
+from values import VALUES, Pair
 
-from thermae import Sandbox, tool
+from thermae import Sandbox, Tool, ToolSpec, declare_tool, tool
+from thermae._tools import as_tool
 
 
 @tool
@@ -27,8 +32,9 @@ help(transfer)
 """
     with Sandbox(tools=[transfer], **any_fleet(1)) as box:
         lines = box.run(code).stdout.splitlines()
-    assert lines[:3] == ["1 from alice to bob", "2 from alice to bob", "(source: str, dest: str, amount: int = 1)"]
-    assert lines[3] == "await transfer(source: str, dest: str, amount: int = 1) -> str"
+    signature = "(source: str, dest: str, amount: int = 1) -> str"
+    assert lines[:3] == ["1 from alice to bob", "2 from alice to bob", signature]
+    assert "\n".join(lines[3:]) == transfer.documentation
 
 
 def test_integers_of_any_size_arrive_with_all_their_digits() -> None:
@@ -118,6 +124,101 @@ for name, args, named in calls:
     assert result.ok, result.error
     assert len(wanted) / 5 < wanted.count(None) < len(wanted) * 4 / 5
     assert found == wanted
+
+
+def test_a_program_reads_the_same_text_and_calls_made_from_it_are_answered() -> None:
+    hints = Hints(random.Random(38))
+    strange: ToolSpec = {
+        "name": "x²/y",
+        "description": 'Has """ in it.',
+        "input_schema": {
+            "properties": {"a b": {}, "c": {"allOf": [{"type": "integer"}, {"minimum": 2}]}},
+            "anyOf": [{}],
+        },
+        "handler": lambda c: c,
+    }
+    made = [tool(hints.function(f"t{n}")) for n in range(60)]
+    made += [as_tool(strange), as_tool(len), declare_tool("class")]
+    calls = [
+        reading.call(whole) for reading in (Reading(one.documentation) for one in made[:60]) for whole in (False, True)
+    ]
+    code = """
+import inspect
+print(json.dumps([tools.describe(one.name) for one in tools.list()]))
+print(all(one.signature == one.name + str(inspect.signature(globals()[one.name])) for one in tools.list()))
+for call in calls:
+    try:
+        await eval(call)
+    except Exception as error:
+        print(call, error)
+"""
+    with Sandbox(tools=made, **any_fleet(1)) as box:
+        result = box.run("import json" + code, inputs={"calls": calls}, check=True)
+    texts, *others = result.stdout.splitlines()
+    assert json.loads(texts) == [one.documentation for one in made]
+    assert others == ["True"]
+
+
+def test_values_cross_in_their_forms_both_ways() -> None:
+    seen: list[Any] = []
+
+    @tool
+    def keep(value: Any) -> Any:
+        seen.append(value)
+        return VALUES[value][0] if isinstance(value, str) and value in VALUES else value
+
+    def typed(number: int, hint: Any) -> Tool[..., Any]:
+        def keep_one(value: Any) -> Any:
+            seen.append(value)
+            return value
+
+        keep_one.__annotations__ = {"value": hint, "return": hint}
+        return tool(keep_one, name=f"keep{number}")
+
+    kinds = [(type(value), value, form) for value, form in VALUES.values() if type(value).__module__ != "builtins"]
+    kinds = [one for one in kinds if one[0] not in (type({}.keys()), type(MappingProxyType({})), Pair)]
+    made = [typed(number, kind) for number, (kind, _, _) in enumerate(kinds)]
+    enums = "Color, Level = enum.Enum('Color', {'RED': 'red'}), enum.IntEnum('Level', {'HIGH': 2})"
+    source = (Path(__file__).parents[1] / "values.py").read_text().replace("from signatures import Color, Level", enums)
+    code = """
+for name, (value, form) in VALUES.items():
+    await keep(value)
+    assert await keep(name) == form, name
+    assert inputs[name] == form, name
+    assert keep.sync([value, {"a": value}]) == [form, {"a": form}], name
+for n, name in enumerate(names):
+    value, form = VALUES[name]
+    assert await globals()[f"keep{n}"](value) == form, name
+"""
+    names = [next(name for name, (one, _) in VALUES.items() if one is value) for _, value, _ in kinds]
+    inputs = {"inputs": {name: value for name, (value, _) in VALUES.items()}, "names": names}
+    with Sandbox(tools=[keep, *made], **any_fleet(1)) as box:
+        box.run(source + code, inputs=inputs, check=True)
+    forms = [form for _, form in VALUES.values()]
+    assert seen[: 3 * len(VALUES) : 3] == forms
+    assert seen[3 * len(VALUES) :] == [value for _, value, _ in kinds]
+
+
+def test_a_value_without_a_form_is_named() -> None:
+    @tool
+    def keep(order: dict[str, Any]) -> Any:
+        return {"n": [object()]}
+
+    code = """
+for value in ({"items": [{"n": 1j}]}, {"data": b"\\xff"}, {}):
+    try:
+        await keep(order=value)
+    except (TypeError, ValueError) as error:
+        print(error)
+"""
+    with Sandbox(tools=[keep], **any_fleet(1)) as box:
+        lines = box.run(code, check=True).stdout.splitlines()
+    assert lines == [
+        "tool keep: argument order.items[0].n is a complex number, and JSON has none: pass [z.real, z.imag]",
+        "tool keep: argument order.data has bytes that are not UTF-8: pass base64.b64encode(data).decode()",
+        "the result can't be written as JSON: result.n[0] has the type object, which JSON can't express: "
+        "use text, numbers, lists or dicts",
+    ]
 
 
 def test_names_are_pythons_matter_and_values_the_tools() -> None:

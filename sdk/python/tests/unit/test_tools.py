@@ -2,7 +2,7 @@ import asyncio
 import functools
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 import pytest
 from pydantic import BaseModel, Field
@@ -79,8 +79,10 @@ def test_name_schema_and_documentation_come_from_the_function() -> None:
     }
     assert get_sales.description.startswith("Sales rows of one region.\n\nArgs:")
     assert get_sales.output_schema["items"]["$ref"] == "#/$defs/Row"
-    first, *_ = get_sales.documentation.splitlines()
-    assert first.startswith("async def get_sales(region: str, quarter: Literal['Q1', 'Q4'] = 'Q4', *, limit: int = 10)")
+    signature = (
+        "async def get_sales(region: str, quarter: Literal['Q1', 'Q4'] = 'Q4', *, limit: int = 10) -> list[Row]:"
+    )
+    assert signature in get_sales.documentation.splitlines()
 
 
 def test_arguments_are_coerced_and_results_written_by_the_hints() -> None:
@@ -93,8 +95,34 @@ def test_arguments_are_coerced_and_results_written_by_the_hints() -> None:
     assert move.schema.write(result) == b'{"x":5,"y":4}'
     wire = move.to_wire()
     assert (wire["name"], wire["max_calls"], wire["raw"], wire["description"]) == ("move-to", 3, True, "Moves.")
-    with pytest.raises(ValueError, match=r"^p\.x: Field required; by: Input should be greater than or equal to 0$"):
+    with pytest.raises(
+        ValueError, match=r"^p\.x: Field required; by: Input should be greater than or equal to 0; it is -1$"
+    ):
         call(move, p={}, by=-1)
+
+
+class Base(TypedDict):
+    x: Annotated[int, Field(ge=1)]
+
+
+class Node(Base, total=False):
+    """A node."""
+
+    kids: Required["list[Node]"]
+    note: str
+
+
+def test_the_typed_dict_of_typing_is_a_hint() -> None:
+    @tool
+    def walk(node: Node | None = None) -> dict[str, list[Node]]:
+        return {"all": [node] if node else []}
+
+    assert "class Node(TypedDict):" in walk.documentation
+    assert "    x: int  # at least 1\n    kids: list[Node]\n    note: NotRequired[str]\n" in walk.documentation
+    node = {"x": 1, "kids": [{"x": 2, "kids": [], "note": "n"}]}
+    assert json.loads(walk.schema.write(call(walk, node=node))) == {"all": [node]}
+    with pytest.raises(ValueError, match=r"^node\.kids\.0\.kids: Field required$"):
+        call(walk, node={"x": 1, "kids": [{"x": 2}]})
 
 
 def test_names_that_pydantic_uses_itself_are_fine() -> None:

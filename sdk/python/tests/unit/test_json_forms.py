@@ -1,0 +1,133 @@
+"""What values are in JSON."""
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import pydantic_core
+import pytest
+from values import VALUES
+
+from thermae import tool
+from thermae._json_forms import jsonable
+from thermae.errors import BadTool
+
+
+def test_values_have_the_forms_of_pydantic() -> None:
+    for name, (value, form) in VALUES.items():
+        assert json.loads(json.dumps(jsonable(value, name))) == form, name
+        assert json.loads(pydantic_core.to_json(value, fallback=lambda value: jsonable(value, "x"))) == form, name
+
+
+def test_generators_and_others_that_are_read_once() -> None:
+    assert jsonable((n for n in (1, {2})), "x") == [1, [2]]
+    assert jsonable({"a": 1}.items(), "x") == [["a", 1]]
+    assert jsonable(float("nan"), "x", nan_is_none=True) is None
+
+
+def test_what_has_no_form_is_named_with_what_to_do() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for value, error, text in (
+        (
+            {"a": [0, {"b c": 1j}]},
+            TypeError,
+            "x.a[1]['b c'] is a complex number, and JSON has none: pass [z.real, z.imag]",
+        ),
+        (b"\xff", ValueError, "x has bytes that are not UTF-8: pass base64.b64encode(data).decode()"),
+        ([float("inf")], ValueError, "x[0] is inf, and JSON has no such number: use None"),
+        ({(1, 2): 3}, TypeError, "a key of x is (1, 2), and keys of JSON are text: use a text such as '1, 2'"),
+        ({"f": len}, TypeError, "x.f has the type builtin_function_or_method, which JSON can't express"),
+        ({"s": {1, 2j}}, TypeError, "x.s["),
+    ):
+        with pytest.raises(error) as caught:
+            jsonable(value, "x")
+        assert text in str(caught.value)
+    with pytest.raises(ValueError, match="is nested too deeply, or contains itself"):
+        jsonable(endless, "x")
+
+
+def test_arrays() -> None:
+    numpy = pytest.importorskip("numpy")
+    for value, form in (
+        (numpy.int64(3), 3),
+        (numpy.float32(1.5), 1.5),
+        (numpy.bool_(True), True),
+        (numpy.str_("x"), "x"),
+        (numpy.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        (numpy.array(5), 5),
+        (numpy.datetime64("2026-07-04"), "2026-07-04"),
+        (numpy.datetime64("NaT"), None),
+        (numpy.array(["2026-07-04T09:30"], dtype="datetime64[ns]"), ["2026-07-04T09:30:00.000000000"]),
+        (numpy.timedelta64(90, "m"), "PT1H30M"),
+        ({"a": numpy.array(["a", None, {1}], dtype=object)}, {"a": ["a", None, [1]]}),
+    ):
+        assert json.loads(json.dumps(jsonable(value, "x"))) == form
+    with pytest.raises(ValueError, match=r"x\[1\] is nan"):
+        jsonable(numpy.array([1.5, numpy.nan]), "x")
+    with pytest.raises(TypeError, match="complex"):
+        jsonable(numpy.complex64(1j), "x")
+
+
+def test_tables() -> None:
+    pandas = pytest.importorskip("pandas")
+    times = pandas.to_datetime(["2026-07-04", None])
+    frame = pandas.DataFrame({"a": [1, 2], "t": times, "x": [1.5, None], "s": ["p", None]})
+    rows = [{"a": 1, "t": "2026-07-04T00:00:00", "x": 1.5, "s": "p"}, {"a": 2, "t": None, "x": None, "s": None}]
+    for value, form in (
+        (frame, rows),
+        (frame["x"], [1.5, None]),
+        (frame.columns, ["a", "t", "x", "s"]),
+        (pandas.Series([1, None], dtype="Int64"), [1, None]),
+        (pandas.Timestamp("2026-07-04", tz="UTC"), "2026-07-04T00:00:00Z"),
+        (pandas.NaT, None),
+        (pandas.NA, None),
+        (pandas.Timedelta("1h"), "PT1H"),
+        (pandas.Categorical(["a", "b"]), ["a", "b"]),
+        (pandas.DataFrame([[1, 2]]), [{"0": 1, "1": 2}]),
+    ):
+        assert json.loads(json.dumps(jsonable(value, "x"))) == form
+    with pytest.raises(ValueError, match="two columns of one name"):
+        jsonable(pandas.DataFrame([[1, 2]], columns=["a", "a"]), "x")
+    with pytest.raises(TypeError, match="keys of JSON are text"):
+        jsonable(pandas.DataFrame([[1]], columns=pandas.MultiIndex.from_tuples([("a", "b")])), "x")
+
+
+def test_hints_of_arrays_and_tables() -> None:
+    numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+
+    day = pandas.Timestamp("2026-07-04")
+    integer: Any = numpy.int64
+
+    def double(x, *, table=None, at=day, many=()):  # type: ignore[no-untyped-def]
+        assert isinstance(x, numpy.ndarray)
+        return {"x": pandas.Series(x * 2), "n": 0 if table is None else len(table), "at": at, "many": many}
+
+    double.__annotations__ = {
+        "x": numpy.typing.NDArray[numpy.float64],
+        "table": pandas.DataFrame | None,
+        "at": pandas.Timestamp,
+        "many": Annotated[list[integer], "numbers"],
+        "return": dict[str, Any],
+    }
+    made = tool(double)
+    signature = "(x: list, *, table: list[dict] | None = None, at: str = '2026-07-04T00:00:00', many: list[int] = [])"
+    assert inspect.cleandoc(made.sync_documentation).startswith("def double(\n    x: list,\n")
+    assert made._text.signature == f"double{signature} -> dict"
+    positional, named = made.schema.bind({"x": [1, 2.5], "table": [{"a": 1}], "many": [3]})
+    result = json.loads(made.schema.write(made.function(*positional, **named)))
+    assert result == {"x": [2.0, 5.0], "n": 1, "at": "2026-07-04T00:00:00", "many": [3]}
+    with pytest.raises(ValueError, match="could not convert string to float: 'a'; it is \\['a'\\]"):
+        made.schema.bind({"x": ["a"]})
+
+
+def test_a_class_that_json_can_not_express_is_named() -> None:
+    class Odd: ...
+
+    def take(x, y=Odd()):  # type: ignore[no-untyped-def]  # noqa: B008
+        return x
+
+    assert tool(take).documentation.startswith("async def take(x, y=...):")
+    take.__annotations__ = {"x": Odd}
+    with pytest.raises(BadTool, match=r"Unable to generate pydantic-core schema for <class '[^']*Odd'>\nadvice"):
+        _ = tool(take).schema
