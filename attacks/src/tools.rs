@@ -12,7 +12,7 @@ use tokio::sync::watch;
 pub const GATE: &str = "gate";
 
 /// Name of the tool that answers with a megabyte. All others answer with their arguments.
-const LARGE: &str = "large";
+pub const LARGE: &str = "large";
 
 /// Answers tool calls, and remembers their names.
 #[derive(Debug)]

@@ -5,11 +5,13 @@ mod capabilities;
 mod displays;
 mod json_displays;
 mod json_values;
+mod kept_answers;
 mod output_floods;
 mod schemas;
 mod tool_arguments;
 mod unanswered_calls;
 
 super::on_fleet!("worker":
-    capabilities, displays, json_displays, json_values, output_floods, schemas, tool_arguments, unanswered_calls,
+    capabilities, displays, json_displays, json_values, kept_answers, output_floods, schemas, tool_arguments,
+    unanswered_calls,
 );
