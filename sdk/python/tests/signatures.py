@@ -6,6 +6,7 @@ import datetime
 import enum
 import inspect
 import io
+import ipaddress
 import pathlib
 import random
 import re
@@ -60,6 +61,13 @@ LEAVES: list[tuple[Any, Any]] = [
     (Annotated[str, pydantic.Field(pattern=r"^\d{5}$", description="A ZIP code.")], "54321"),
     (Annotated[str, pydantic.Field(min_length=3)], "abc"),
     (Annotated[list[int], pydantic.Field(min_length=2)], [1, 2]),
+    (pydantic.NaiveDatetime, datetime.datetime(2026, 7, 4)),
+    (pydantic.FutureDate, datetime.date(2999, 1, 1)),
+    (pydantic.PastDatetime, datetime.datetime(1999, 1, 1)),
+    (pydantic.UUID4, uuid.UUID("0b9f2a4e-6c1d-4e8a-9a57-3f0c8d21b6e4")),
+    (pydantic.IPvAnyAddress, ipaddress.ip_address("10.0.0.1")),
+    (complex, 1j),
+    (Annotated[int, pydantic.Field(examples=[12])], 3),
 ]
 """Hints, and a default of each."""
 

@@ -32,6 +32,10 @@ _KEYS = {"integer": r"^[+-]?\d+$", "number": r"^[+-]?\d+(\.\d+)?$", "boolean": "
 """What the keys of a JSON object look like that are not strings in Python."""
 
 
+_YEARS = {"past": "1999", "future": "2999"}
+"""Years that are examples of them."""
+
+
 class _Forms(GenerateJsonSchema):
     """JSON Schemas as pydantic makes them, with the forms of decimal numbers, of keys and of defaults."""
 
@@ -53,6 +57,22 @@ class _Forms(GenerateJsonSchema):
         for option in made.get("anyOf", [made]):
             if option["type"] == "string":
                 option["format"] = "decimal"
+        return made
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
+        return {**super().complex_schema(schema), "format": "complex"}
+
+    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
+        made = super().date_schema(schema)
+        if now := schema.get("now_op"):
+            made["examples"] = [_YEARS[now] + "-07-04"]
+        return made
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        made = super().datetime_schema(schema)
+        now, is_naive = schema.get("now_op"), schema.get("tz_constraint") == "naive"
+        if now or is_naive:
+            made["examples"] = [f"{_YEARS[now] if now else '2026'}-07-04T09:30:00{'' if is_naive else 'Z'}"]
         return made
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:

@@ -31,15 +31,24 @@ FORMATS = {
     "time": "a time, such as '09:30:00'",
     "duration": "a duration, such as 'P1DT2H30M'",
     "uuid": "a UUID, such as '0b9f2a4e-6c1d-4e8a-9a57-3f0c8d21b6e4'",
+    "uuid4": "a UUID, such as '0b9f2a4e-6c1d-4e8a-9a57-3f0c8d21b6e4'",
     "decimal": "a decimal number, such as '12.50'",
+    "complex": "a complex number, such as '1+2j'",
     "binary": "bytes as UTF-8 text",
-    "base64url": "bytes in base64url",
+    "base64": "bytes in base64, such as 'YWJj'",
+    "base64url": "bytes in base64url, such as 'YWJj'",
     "path": "a path",
     "file-path": "the path of a file",
     "directory-path": "the path of a folder",
-    "email": "an e-mail address",
+    "email": "an e-mail address, such as 'ada@example.org'",
+    "hostname": "a host's name, such as 'example.org'",
     "uri": "a URL, such as 'https://example.org/a'",
-    "json-string": "JSON text",
+    "ipv4": "an IP address, such as '192.0.2.1'",
+    "ipv6": "an IP address, such as '2001:db8::1'",
+    "ipvanyaddress": "an IP address, such as '192.0.2.1'",
+    "ipv4network": "an IP network, such as '192.0.2.0/24'",
+    "ipvanynetwork": "an IP network, such as '192.0.2.0/24'",
+    "json-string": "JSON text, such as '[1]'",
 }
 """Formats of strings, in words."""
 
@@ -311,7 +320,11 @@ class Shapes:
             if literal and len(shown) + len("Literal[]") <= LONGEST_CHOICE:
                 return []
             return [f"one of {shown}" if len(shown) <= LONGEST_CHOICE else f"one of {shown[:LONGEST_CHOICE]} …"]
-        notes = [FORMATS.get(one, f"of the format {one}") for one in [text_in(meant, "format")] if one]
+        examples = list_in(meant, "examples")
+        kind = "json-string" if meant.get("contentMediaType") == "application/json" else text_in(meant, "format")
+        notes = [FORMATS.get(kind, f"of the format {kind}")] if kind else []
+        if examples:
+            notes = [note.partition(", such as ")[0] for note in notes]
         notes += self._rules(meant)
         if (pattern := text_in(meant, "pattern")) and text_in(meant, "format") != "decimal":
             notes.append(f"matches {pattern}")
@@ -319,7 +332,7 @@ class Shapes:
             notes.append("no two equal")
         if depth:
             notes += self._inner_notes(meant, depth - 1)
-        if examples := list_in(meant, "examples"):
+        if examples:
             notes.append(f"such as {examples[0]!r}")
         return notes
 
