@@ -6,10 +6,19 @@ arguments of tools with it. So it stands alone, runs on Python 3.9, and imports 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence, Set
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # A zygote that loads `typing` would make every run slower.
+    from collections.abc import Callable
+    from typing import Any, TypeVar, cast
+
+    T = TypeVar("T")
+else:
+
+    def cast(_: object, value: object) -> object:
+        return value
+
 
 DEEPEST = 200
 """Values within values. One that contains itself has no end."""

@@ -10,9 +10,16 @@ here is bounded.
 from __future__ import annotations
 
 import keyword
-import unicodedata
-from collections.abc import Iterable, Iterator
-from typing import Any, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # A zygote that loads `typing` would make every run slower.
+    from collections.abc import Iterable, Iterator
+    from typing import Any, cast
+else:
+
+    def cast(_: object, value: object) -> object:
+        return value
+
 
 PLAIN = {
     "string": "str",
@@ -127,8 +134,15 @@ def is_nameable(name: str) -> bool:
         name.isidentifier()
         and not keyword.iskeyword(name)
         and name != "__debug__"
-        and (name.isascii() or unicodedata.normalize("NFKC", name) == name)
+        and (name.isascii() or _is_normal(name))
     )
+
+
+def _is_normal(name: str) -> bool:
+    """Whether Python takes the name for itself: it normalizes names."""
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", name) == name
 
 
 def name_in_code(name: str) -> str:
