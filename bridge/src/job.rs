@@ -1,7 +1,7 @@
 //! Reads the job of a `run`. Requests to sessions are read by the same rules.
 
 use serde::{Deserialize, Deserializer};
-use thermae_schemas::json::{MOST_IN_A_JOB, Measure, measure};
+use thermae_schemas::json::{MOST_IN_A_JOB, Measure, measure_unique};
 use thermae_schemas::{
     Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, Outcome, PROTOCOL, Status, lacks_code, reads,
 };
@@ -47,12 +47,12 @@ fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
     Ok(job)
 }
 
-/// Refuses what is not JSON, or too much of it; measures the rest. `what` names it.
+/// Refuses what is not JSON, too much of it, or JSON with several readings; measures the rest. `what` names it.
 ///
 /// # Errors
 /// The code of the error, and a message.
 pub fn bounded(text: &[u8], what: &str) -> Result<Measure, (ErrorCode, String)> {
-    measure(text, MOST_IN_A_JOB).map_err(|error| {
+    measure_unique(text, MOST_IN_A_JOB).map_err(|error| {
         let code = if error.is_data() { ErrorCode::SchemaViolation } else { ErrorCode::MalformedJson };
         (code, format!("the {what} can't be read: {error}"))
     })

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_client::Follower;
+use thermae_schemas::json::measure_unique;
 use thermae_schemas::{Event, EventBody, JobId, RunInfo, RunQuery, ToolCall, ToolFailure};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -253,9 +254,12 @@ pub fn read_answer(payload: &[u8]) -> Result<Answer, String> {
         Ok(Box<RawValue>),
         Error(ToolFailure),
     }
-    match serde_json::from_slice(payload) {
+    match measure_unique(payload, usize::MAX).and_then(|_| serde_json::from_slice(payload)) {
         Ok(Said::Ok(value)) => Ok(Ok(value)),
         Ok(Said::Error(failure)) => Ok(Err(failure)),
+        Err(error) if error.is_data() && serde_json::from_slice::<Said>(payload).is_ok() => {
+            Err(format!("the client's answer can't be used: {error}"))
+        }
         Err(error) => {
             let form = "neither `ok` (any JSON) nor `error` (a string, or an object with `message`)";
             Err(format!("the client's answer is {form}: {error}"))
@@ -277,6 +281,12 @@ mod tests {
         assert_eq!((typed.kind.as_deref(), typed.message.as_str()), (Some("KeyError"), "m"));
         for bad in ["", "{}", "null", r#"{"ok":}"#, r#"{"error":{}}"#, r#"{"ok":1,"error":"x"}"#, r#"{"ok":NaN}"#] {
             assert!(answer(bad.as_bytes()).unwrap_err().message.contains("neither"), "{bad}");
+        }
+        for (bad, why) in [
+            (r#"{"ok":[1e400]}"#, "can't be used: at /ok/0: number out of range"),
+            (r#"{"ok":{"a":1,"a":2}}"#, "can't be used: at /ok/a: the key \"a\" stands twice"),
+        ] {
+            assert!(answer(bad.as_bytes()).unwrap_err().message.ends_with(why), "{bad}");
         }
     }
 }

@@ -3,10 +3,12 @@
 //! `{"":0},` is seven bytes on the wire and hundreds of bytes as a tree in memory. Code that reads JSON from a job or a
 //! client must measure it first, and make a tree only of what is small.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::Job;
 
@@ -17,7 +19,7 @@ pub const DEEPEST: usize = 100;
 /// Most values in a job. A part of the job becomes a tree in memory, for example the input schema of a tool.
 pub const MOST_IN_A_JOB: usize = 100_000;
 
-/// Most characters of a key that an error shows.
+/// Most characters of a key or of a path that an error shows.
 const LONGEST_SHOWN: usize = 100;
 
 /// What [`measure`] found out about a JSON text.
@@ -33,7 +35,8 @@ pub struct Measure {
 /// passes: its strings are valid Unicode, and its numbers are finite.
 ///
 /// # Errors
-/// The text is not JSON, has more than `most` values, or is nested deeper than [`DEEPEST`].
+/// The text is not JSON, has more than `most` values, or is nested deeper than [`DEEPEST`]. If it is JSON and can't be
+/// used all the same, the error is one of data, and says where in the text: `at /a/0: number out of range`.
 pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
     measure_with(text, most, false)
 }
@@ -48,43 +51,51 @@ pub fn measure_unique(text: &[u8], most: usize) -> Result<Measure, serde_json::E
 }
 
 fn measure_with(text: &[u8], most: usize, unique: bool) -> Result<Measure, serde_json::Error> {
-    let mut values = 0;
+    let (mut values, mut path) = (0, Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let is_object = Count { values: &mut values, most, depth: 0, unique }.deserialize(&mut reader)?;
+    let count = Count { values: &mut values, path: &mut path, most, depth: 0, unique };
+    let is_object = count.deserialize(&mut reader).map_err(|error| located(error, text, &path))?;
     reader.end()?;
     Ok(Measure { values, is_object })
 }
 
-impl Job {
-    /// Reads a job that has at most [`MOST_IN_A_JOB`] values.
-    ///
-    /// # Errors
-    /// The text is not JSON, is not a job, has too many values, or is nested too deeply.
-    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
-        let small = is_small(text, MOST_IN_A_JOB);
-        if !small {
-            measure(text, MOST_IN_A_JOB)?;
-        }
-        let job: Self = serde_json::from_slice(text)?;
-        // Inputs and the schemas of tools are kept as they were written: nothing else has read them.
-        let has_schemas = job.tools.iter().any(|tool| tool.input_schema.is_some() || tool.output_schema.is_some());
-        if small && (has_schemas || !job.inputs.is_empty()) {
-            measure(text, MOST_IN_A_JOB)?;
-        }
-        Ok(job)
+/// The error with its place, which is below these keys and positions, if the text is JSON at least. The reader of JSON
+/// knows only lines and columns, and the caller may never have seen the text.
+fn located(error: serde_json::Error, text: &[u8], path: &[String]) -> serde_json::Error {
+    if path.is_empty() || serde_json::from_slice::<IgnoredAny>(text).is_err() {
+        return error;
     }
+    let said = error.to_string();
+    let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
+    let mut at = String::new();
+    for step in path.iter().rev() {
+        at.push('/');
+        at.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    }
+    if let Some((cut, _)) = at.char_indices().nth(LONGEST_SHOWN) {
+        at.truncate(cut);
+        at.push('…');
+    }
+    serde_json::Error::custom(format!("at {at}: {why}"))
 }
 
-/// Whether a JSON text is so short and so flat that it can't break the bounds, whatever it says. This is much faster
-/// than to measure it.
-fn is_small(text: &[u8], most: usize) -> bool {
-    // Each value but the first takes at least two bytes: one of its own, and a comma or a bracket.
-    text.len() / 2 < most && text.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() <= DEEPEST
+impl Job {
+    /// Reads a job that has at most [`MOST_IN_A_JOB`] values, and one reading.
+    ///
+    /// # Errors
+    /// The text is not JSON, is not a job, has too many values, has a key twice in one object, or is nested too deeply.
+    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
+        // Inputs and the schemas of tools are kept as they were written: nothing else reads them here.
+        measure_unique(text, MOST_IN_A_JOB)?;
+        serde_json::from_slice(text)
+    }
 }
 
 /// Counts a value and everything below it. The result says whether the value is an object.
 struct Count<'a> {
     values: &'a mut usize,
+    /// After an error, the keys and positions that lead to it from this value, the last one first.
+    path: &'a mut Vec<String>,
     most: usize,
     depth: usize,
     /// Whether no object may have a key twice.
@@ -92,7 +103,7 @@ struct Count<'a> {
 }
 
 impl Count<'_> {
-    fn one<E: serde::de::Error>(&mut self) -> Result<bool, E> {
+    fn one<E: Error>(&mut self) -> Result<bool, E> {
         *self.values += 1;
         if *self.values > self.most {
             return Err(E::custom(format!("more than {} values", self.most)));
@@ -100,13 +111,24 @@ impl Count<'_> {
         Ok(false)
     }
 
-    fn below<E: serde::de::Error>(&mut self) -> Result<Count<'_>, E> {
+    fn below<E: Error>(&mut self) -> Result<Count<'_>, E> {
         if self.depth == DEEPEST {
             return Err(E::custom(format!("nested deeper than {DEEPEST} levels")));
         }
-        Ok(Count { values: self.values, most: self.most, depth: self.depth + 1, unique: self.unique })
+        Ok(Count {
+            values: self.values,
+            path: self.path,
+            most: self.most,
+            depth: self.depth + 1,
+            unique: self.unique,
+        })
     }
 }
+
+/// A key, without a copy if the text has it without escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> DeserializeSeed<'de> for Count<'_> {
     type Value = bool;
@@ -123,51 +145,60 @@ impl<'de> Visitor<'de> for Count<'_> {
         f.write_str("any JSON")
     }
 
-    fn visit_unit<E: serde::de::Error>(mut self) -> Result<bool, E> {
+    fn visit_unit<E: Error>(mut self) -> Result<bool, E> {
         self.one()
     }
 
-    fn visit_bool<E: serde::de::Error>(mut self, _: bool) -> Result<bool, E> {
+    fn visit_bool<E: Error>(mut self, _: bool) -> Result<bool, E> {
         self.one()
     }
 
-    fn visit_i64<E: serde::de::Error>(mut self, _: i64) -> Result<bool, E> {
+    fn visit_i64<E: Error>(mut self, _: i64) -> Result<bool, E> {
         self.one()
     }
 
-    fn visit_u64<E: serde::de::Error>(mut self, _: u64) -> Result<bool, E> {
+    fn visit_u64<E: Error>(mut self, _: u64) -> Result<bool, E> {
         self.one()
     }
 
-    fn visit_f64<E: serde::de::Error>(mut self, _: f64) -> Result<bool, E> {
+    fn visit_f64<E: Error>(mut self, _: f64) -> Result<bool, E> {
         self.one()
     }
 
-    fn visit_str<E: serde::de::Error>(mut self, _: &str) -> Result<bool, E> {
+    fn visit_str<E: Error>(mut self, _: &str) -> Result<bool, E> {
         self.one()
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<bool, A::Error> {
         self.one::<A::Error>()?;
-        while seq.next_element_seed(self.below::<A::Error>()?)?.is_some() {}
+        for at in 0_usize.. {
+            match seq.next_element_seed(self.below::<A::Error>()?) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    self.path.push(at.to_string());
+                    return Err(error);
+                }
+            }
+        }
         Ok(false)
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<bool, A::Error> {
         self.one::<A::Error>()?;
-        if self.unique {
-            let mut keys = HashSet::new();
-            while let Some(key) = map.next_key::<String>()? {
-                if keys.contains(&key) {
-                    let shown: String = key.chars().take(LONGEST_SHOWN).collect();
-                    return Err(serde::de::Error::custom(format!("the key {shown:?} stands twice")));
-                }
-                keys.insert(key);
-                map.next_value_seed(self.below::<A::Error>()?)?;
+        let mut keys = HashSet::new();
+        while let Some(Key(key)) = map.next_key()? {
+            if keys.contains(&key) {
+                let shown: String = key.chars().take(LONGEST_SHOWN).collect();
+                self.path.push(key.into_owned());
+                return Err(A::Error::custom(format!("the key {shown:?} stands twice")));
             }
-        } else {
-            while map.next_key::<IgnoredAny>()?.is_some() {
-                map.next_value_seed(self.below::<A::Error>()?)?;
+            if let Err(error) = map.next_value_seed(self.below::<A::Error>()?) {
+                self.path.push(key.into_owned());
+                return Err(error);
+            }
+            if self.unique {
+                keys.insert(key);
             }
         }
         Ok(true)
@@ -215,22 +246,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_breaks_no_bound() {
-        for most in [1, 2, 3, 10] {
-            for text in
-                ["0", "[0]", "[0,0]", "[0,0,0]", "{\"\":0}", "[[],[]]", "[0,0,0,0,0,0,0,0,0]", "[[[[[[[[[]]]]]]]]]"]
-            {
-                assert!(!is_small(text.as_bytes(), most) || measure(text.as_bytes(), most).is_ok(), "{text} {most}");
-            }
+    fn what_is_json_and_can_t_be_used_has_its_path() {
+        for (text, said) in [
+            (r#"{"a": [0, {"b c": 1e400}]}"#, "at /a/1/b c: number out of range"),
+            (r#"{"a": {"x/y~": -1e999}, "b": 1e999}"#, "at /a/x~1y~0: number out of range"),
+            (r#"[[], ["\ud800"]]"#, "at /1/0: lone leading surrogate in hex escape"),
+            (r#"{"a": [{"k": 1, "\u006b": 2}]}"#, "at /a/0/k: the key \"k\" stands twice"),
+            (r#"[1, 2, 3]"#, "at /2: more than 3 values"),
+        ] {
+            let error = measure_unique(text.as_bytes(), 3.max(text.len() - 6)).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.is_data()), (said, true));
         }
-        assert!(is_small(b"[0,0,0]", 4) && !is_small("[".repeat(DEEPEST + 1).as_bytes(), 1000));
+        // What is not JSON has a line and a column.
+        for text in ["[1, 1e]", "[1, nan]", "{\"a\": [1e400}"] {
+            let error = measure_unique(text.as_bytes(), 9).unwrap_err();
+            assert!(!error.is_data() && error.line() == 1, "{text}: {error}");
+        }
+        let long = format!(r#"{{"{}": {{"a": 1e400}}}}"#, "k".repeat(1000));
+        assert!(measure(long.as_bytes(), 9).unwrap_err().to_string().len() < 200);
     }
 
     #[test]
     fn what_a_job_keeps_unread_is_measured() {
         let job = |input: &str| format!(r#"{{"id": "a", "code": "", "inputs": {{"x": {{"value": {input}}}}}}}"#);
         assert!(Job::from_json(job("[1]").as_bytes()).is_ok());
-        for bad in ["1e999", "\"\\ud800\""] {
+        for bad in ["1e999", "\"\\ud800\"", r#"{"a": 1, "a": 2}"#] {
             assert!(Job::from_json(job(bad).as_bytes()).is_err(), "{bad}");
             for schema in ["input_schema", "output_schema"] {
                 let job = format!(r#"{{"id": "a", "code": "", "tools": [{{"name": "t", "{schema}": {bad}}}]}}"#);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use thermae_schemas::json::{MOST_IN_A_JOB, measure_unique};
 use thermae_schemas::{InputValue, JsonText, name_trouble};
 
 use crate::failure::Failure;
@@ -25,7 +26,10 @@ pub(super) fn read(options: &[String]) -> Result<BTreeMap<String, InputValue>, F
             Some(file) => super::job::text(Path::new(file), "input")?,
             None => text.to_owned(),
         };
-        let value = JsonText::new(text).map_err(|error| {
+        let value = measure_unique(text.as_bytes(), MOST_IN_A_JOB).and_then(|_| JsonText::new(text)).map_err(|error| {
+            if error.is_data() {
+                return usage(format!("the value can't be used: {error}"));
+            }
             usage(format!("the value is not JSON: {error}"))
                 .help(format!("JSON has its texts in double quotes: --input '{name}=\"text\"'"))
         })?;

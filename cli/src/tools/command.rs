@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::value::RawValue;
-use thermae_schemas::json::measure;
+use thermae_schemas::json::measure_unique;
 use thermae_schemas::{JobId, ToolFailure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
@@ -93,11 +93,12 @@ impl Command {
         if stdout.trim_ascii().is_empty() {
             return Ok(RawValue::NULL.to_owned());
         }
-        // What no reader of the code's language could read, such as 1e999, is no result.
-        let read = measure(&stdout, usize::MAX).and_then(|_| serde_json::from_slice(&stdout));
+        // What readers can't read, such as 1e999, or read differently, is no result.
+        let read = measure_unique(&stdout, usize::MAX).and_then(|_| serde_json::from_slice(&stdout));
         read.map_err(|error| {
             let start: String = String::from_utf8_lossy(&stdout).chars().take(100).collect();
-            format!("the tool {tool} did not print JSON ({error}): {start:?}")
+            let what = if error.is_data() { "printed JSON that can't be used" } else { "did not print JSON" };
+            format!("the tool {tool} {what} ({error}): {start:?}")
         })
     }
 }

@@ -26,20 +26,20 @@ pub(crate) enum Written {
 /// Why a value can't be JSON. The text goes on from the name of the value.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoJson {
-    #[error("has the number {0}, which JSON does not have")]
-    Number(f64),
+    #[error("has at {at} the number {number}, which JSON does not have")]
+    Number { at: String, number: f64 },
     #[error("is not JSON")]
     Syntax(#[from] serde_json::Error),
 }
 
 impl Written {
-    /// The first number in it that JSON does not have.
-    fn no_json(&self) -> Option<f64> {
+    /// The first number in it that JSON does not have. `at` is the place of this value.
+    fn no_json(&self, at: &str) -> Option<NoJson> {
         match self {
-            Self::Float(number) => (!number.is_finite()).then_some(*number),
-            Self::List(items) => items.iter().find_map(Self::no_json),
-            Self::Table(table) => table.values().find_map(Self::no_json),
-            Self::Flag(_) | Self::Integer(_) | Self::Text(_) => None,
+            Self::Float(number) if !number.is_finite() => Some(NoJson::Number { at: at.to_owned(), number: *number }),
+            Self::List(items) => items.iter().enumerate().find_map(|(n, item)| item.no_json(&format!("{at}/{n}"))),
+            Self::Table(table) => table.iter().find_map(|(key, value)| value.no_json(&format!("{at}/{key}"))),
+            Self::Flag(_) | Self::Integer(_) | Self::Float(_) | Self::Text(_) => None,
         }
     }
 }
@@ -48,8 +48,8 @@ impl TryFrom<&Written> for JsonText {
     type Error = NoJson;
 
     fn try_from(written: &Written) -> Result<Self, NoJson> {
-        match written.no_json() {
-            Some(number) => Err(NoJson::Number(number)),
+        match written.no_json("") {
+            Some(no_json) => Err(no_json),
             None => Ok(Self::new(serde_json::to_string(written)?)?),
         }
     }

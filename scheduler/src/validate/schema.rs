@@ -7,7 +7,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use thermae_schemas::json::{MOST_IN_A_JOB, measure};
+use thermae_schemas::json::{MOST_IN_A_JOB, measure_unique};
 use thermae_schemas::{Capabilities, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST};
 
 /// The schema, compiled once.
@@ -33,7 +33,7 @@ pub(crate) fn unsupported(protocol: u64, newest: u32) -> ErrorInfo {
 /// Explains what is wrong with a job. `refused` is serde's error, if there was one.
 pub(super) fn explain(body: &[u8], newest: u32, refused: Option<serde_json::Error>) -> ErrorInfo {
     // A body with too many values must not become a tree only to explain that.
-    if let Err(error) = measure(body, MOST_IN_A_JOB)
+    if let Err(error) = measure_unique(body, MOST_IN_A_JOB)
         && error.is_data()
     {
         return ErrorInfo::new(ErrorCode::SchemaViolation, format!("the job can't be read: {error}"));

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use thermae_runner::frames::Input;
-use thermae_schemas::json::measure;
+use thermae_schemas::json::measure_unique;
 use thermae_schemas::{ArtifactId, ErrorCode, InputValue, Job, Outcome, TenantName};
 
 use super::{Artifacts, Error};
@@ -98,7 +98,7 @@ pub(crate) async fn values(
 }
 
 fn json(bytes: Bytes) -> Result<Box<RawValue>, String> {
-    measure(&bytes, usize::MAX).map_err(|error| error.to_string())?;
+    measure_unique(&bytes, usize::MAX).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes.into()).map_err(|error| error.to_string())?;
     RawValue::from_string(text).map_err(|error| error.to_string())
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thermae_backplane::registry::JobKey;
+use thermae_schemas::json::measure_unique;
 use thermae_schemas::{ErrorCode, TenantName};
 use tokio::sync::oneshot;
 
@@ -77,6 +78,8 @@ pub(super) enum Malformed {
     LargeResult(usize),
     #[error("it is not JSON of the expected form (NaN and Infinity are not JSON): {0}")]
     Form(serde_json::Error),
+    #[error("{0}")]
+    Data(serde_json::Error),
     #[error("its `error` is neither a string nor an object with a `message`: {0}")]
     Error(serde_json::Error),
     #[error("it has both `ok` and `error`")]
@@ -155,7 +158,9 @@ impl Outstanding {
             Err(e) => return Err(self.unreadable(tenant, named(body), Malformed::Form(e))),
         };
         let call = wire.call.clone();
-        match wire.said() {
+        // The code must get what the client has said: no number that is no longer the same, and no key of two.
+        let measured = measure_unique(body, usize::MAX).map_err(Malformed::Data);
+        match measured.and_then(|_| wire.said()) {
             Ok(said) => self.give(tenant, call, Ok(said)),
             Err(why) => Err(self.unreadable(tenant, std::iter::once(&*call), why)),
         }
@@ -266,6 +271,9 @@ mod tests {
             (r#""error": null"#, "neither a string"),
             (r#""fine": 1"#, "neither"),
             (r#""ok": 1, "ok": 2"#, "duplicate"),
+            (r#""ok": [0, {"n": 1e400}]"#, "can't be used: at /ok/1/n: number out of range"),
+            (r#""ok": {"a": {"b": 1, "b": 2}}"#, "at /ok/a/b: the key \"b\" stands twice"),
+            (r#""error": {"message": "m", "data": -1e400}"#, "at /error/data: number out of range"),
             (&format!(r#""ok": {large}"#), "are allowed"),
             (&format!(r#""ok": {larger}"#), "are allowed"),
         ] {
