@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use thermae_schemas::{MimeBundle, Outcome};
+use thermae_schemas::{JsonText, MimeBundle, Outcome};
 
 use crate::sheet::{ANY_NAME, Findings};
 
@@ -31,8 +31,8 @@ impl Evidence {
     }
 
     fn add(&mut self, bundle: &MimeBundle) {
-        if let Some(Value::Object(told)) = bundle.get("application/json") {
-            self.0.extend(told.clone());
+        if let Some(Ok(Value::Object(told))) = bundle.get("application/json").map(JsonText::read) {
+            self.0.extend(told);
         }
     }
 

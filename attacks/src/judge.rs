@@ -172,7 +172,8 @@ mod tests {
 
     fn told(a: i64, container: i64) -> Outcome {
         let mut outcome = Outcome::new(Status::Succeeded);
-        outcome.value = Some([("application/json".to_owned(), json!({ "a": a, "container": container }))].into());
+        outcome.value =
+            Some([("application/json".to_owned(), json!({ "a": a, "container": container }).into())].into());
         outcome
     }
 

@@ -30,7 +30,7 @@ pub enum Unreadable {
 /// # Errors
 /// The text is not JSON, has a key twice in one object, an integer below -2^63 or above 2^64 - 1, a number beyond the
 /// largest float, or more than [`DEEPEST`] levels.
-pub fn read(text: &str) -> Result<Value, Unreadable> {
+pub(crate) fn read(text: &str) -> Result<Value, Unreadable> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Strict { depth: 0 }.deserialize(&mut reader)?;
     reader.end()?;

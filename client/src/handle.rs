@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_schemas::{Event, EventBody, JobId, Outcome, ToolCall, ToolFailure};
 use tokio::sync::{mpsc, watch};
@@ -24,12 +23,6 @@ enum Fate {
     Ended(Arc<Event>),
     /// No result will arrive.
     Failed(Error),
-}
-
-/// The arguments of a call, as the code wrote them.
-#[derive(Deserialize)]
-struct Exact {
-    arguments: Box<RawValue>,
 }
 
 /// Feeds a job's handle, and answers the job's tool calls.
@@ -52,12 +45,11 @@ impl Follower for Feed {
         }
     }
 
-    async fn tool_call(&self, call: ToolCall, text: Bytes) -> Result<Box<RawValue>, ToolFailure> {
+    async fn tool_call(&self, call: ToolCall, _: Bytes) -> Result<Box<RawValue>, ToolFailure> {
         let Some(tools) = &self.tools else {
             return Err(format!("the client answers no tool calls for this job ({:?} was called)", call.tool).into());
         };
-        let exact: Exact = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-        tools.call(&self.job, &call.tool, exact.arguments).await
+        tools.call(&self.job, &call.tool, call.arguments.into_raw()).await
     }
 
     fn end(&self, end: Result<(Event, Bytes), Error>) {

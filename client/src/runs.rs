@@ -10,10 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{Body, Event, EventBody, JobId, Query, RunInfo, RunQuery, RunState, ToolCall, names};
+use thermae_schemas::{Body, Event, EventBody, JobId, PendingCall, Query, RunInfo, RunQuery, RunState, names};
 use tokio::sync::oneshot;
 
 use crate::client::Shared;
@@ -144,7 +142,7 @@ pub(crate) fn answered(shared: &Arc<Shared>, event: Event, message: &Message) ->
     }
     if let Some((follower, ..)) = shared.jobs.follower(&run) {
         follower.event(event.clone(), &message.body);
-        feed(shared, &run, &event, &message.body);
+        feed(shared, &run, &event);
     }
     true
 }
@@ -161,7 +159,7 @@ fn begin(shared: &Arc<Shared>, taking: Taking, event: Event, text: &Bytes) {
         before.turn.end();
         before.follower.end(Err(Error::Superseded(job.clone())));
     }
-    feed(shared, &job, &event, text);
+    feed(shared, &job, &event);
     let _ = answer.send(Ok((event, text.clone())));
     for (event, message) in held {
         dispatch::hand_on(shared, event, &message);
@@ -187,43 +185,13 @@ pub(crate) fn ended(shared: &Shared, event: Event, text: &Bytes) -> bool {
     known
 }
 
-/// The calls of an answer, as it writes them: every digit of their arguments counts.
-#[derive(Deserialize)]
-struct Calls<'a> {
-    #[serde(default, borrow)]
-    calls: Vec<Exact<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Exact<'a> {
-    #[serde(default, borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-/// An event `tool_call`.
-#[derive(Serialize)]
-struct Told<'a> {
-    protocol: u32,
-    job: &'a JobId,
-    attempt: u32,
-    event: &'static str,
-    call: &'a str,
-    tool: &'a str,
-    arguments: &'a RawValue,
-    reply_to: &'a str,
-    within_ms: u64,
-}
-
 /// Begins to answer the calls that wait, as if each came now. Calls whose arguments are omitted go on to wait.
-fn feed(shared: &Arc<Shared>, job: &JobId, event: &Event, text: &Bytes) {
+fn feed(shared: &Arc<Shared>, job: &JobId, event: &Event) {
     let EventBody::Run(info) = &event.body else { return };
-    let exact: Calls<'_> = serde_json::from_slice(text).unwrap_or(Calls { calls: Vec::new() });
-    for (pending, exact) in info.calls.iter().zip(exact.calls) {
-        let (Some(call), Some(arguments)) = (pending.clone().into_call(), exact.arguments) else { continue };
-        let ToolCall { call: id, tool, reply_to, within_ms, .. } = &call;
-        let (within_ms, protocol, attempt) = (*within_ms, event.protocol, event.attempt);
-        let told = Told { protocol, job, attempt, event: "tool_call", call: id, tool, arguments, reply_to, within_ms };
-        let message = Message { body: serde_json::to_vec(&told).unwrap_or_default().into(), ..Message::default() };
+    for call in info.calls.iter().cloned().filter_map(PendingCall::into_call) {
+        let body = EventBody::ToolCall(call.clone());
+        let told = Event { protocol: event.protocol, job: job.clone(), attempt: event.attempt, body };
+        let message = Message { body: told.to_json().unwrap_or_default().into(), ..Message::default() };
         tools::answer(shared, job.clone(), call, &message);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use thermae_fleet::{EmbeddedOptions, Fleet};
-use thermae_schemas::{Job, LimitRequest, Outcome, Status};
+use thermae_schemas::{Job, JsonText, LimitRequest, Outcome, Status};
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::{LimitOptions, Limits};
 
@@ -52,7 +52,7 @@ impl Inside {
         let outcome = self.submit("import os\ndisplay({'application/json': dict(os.environ)}, raw=True)", &[]).await?;
         ensure!(outcome.status == Status::Succeeded, "no job runs here: {outcome:?}");
         let shown = outcome.displays.first().and_then(|shown| shown.get("application/json"));
-        serde_json::from_value(shown.cloned().unwrap_or_default()).context("read a job's environment")
+        shown.context("a job shows nothing")?.read().context("read a job's environment")
     }
 
     /// Runs one module, except for the cases that match a pattern in `skip`.
@@ -64,8 +64,7 @@ impl Inside {
         let skip = serde_json::to_string(skip)?;
         let outcome = self.submit(CASES, &[("CASES_MODULE", module), ("CASES_SKIP", &skip)]).await?;
         let told = outcome.displays.iter().find_map(|shown| shown.get("application/json"));
-        let told: Option<Told> =
-            told.map(|told| serde_json::from_value(told.clone())).transpose().context("read what a job told")?;
+        let told: Option<Told> = told.map(JsonText::read).transpose().context("read what a job told")?;
         Ok(Side {
             told,
             trouble: (outcome.status != Status::Succeeded).then(|| trouble(&outcome)),

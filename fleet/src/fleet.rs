@@ -91,7 +91,7 @@ impl Fleet {
     ///
     /// let outcome = fleet.run(Job::python("print('hello')\n6 * 7"), None).await?;
     /// assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "hello\n"));
-    /// assert_eq!(outcome.value.unwrap()["text/plain"], "42");
+    /// assert_eq!(outcome.value.unwrap()["text/plain"].raw().get(), "\"42\"");
     /// # Ok(())
     /// # }
     /// ```

@@ -68,7 +68,7 @@ sum(prices)
     let outcome = fleet.run(job, Some(Arc::new(tools))).await?;
     ensure!(outcome.status == Status::Succeeded, "{outcome:?}");
     ensure!(outcome.stdout.starts_with("[4, 6]\n") && outcome.stdout.contains("not for sale"), "{outcome:?}");
-    ensure!(outcome.value.as_ref().is_some_and(|value| value["text/plain"] == "10"), "{outcome:?}");
+    ensure!(outcome.value.as_ref().is_some_and(|value| value["text/plain"].raw().get() == "\"10\""), "{outcome:?}");
     ensure!(outcome.usage.tool_calls == 3, "{outcome:?}");
     fleet.close().await;
     Ok(())

@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{ErrorInfo, JobId};
+use crate::{ErrorInfo, JobId, JsonText};
 
 /// A tool call of the code that waits for somebody's yes. The tool hears of the call only after that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +16,7 @@ pub struct Approval {
     /// Name of the tool, as the job declares it.
     pub tool: String,
     /// Arguments of the call: a JSON object. The tool gets exactly these.
-    pub arguments: Value,
+    pub arguments: JsonText,
     /// Pattern of the capability that takes the call.
     pub pattern: String,
     /// Most calls that a yes can count for: this one, and the next ones that the capability takes.
@@ -37,7 +36,7 @@ pub struct PendingApproval {
     pub tool: String,
     /// Arguments of the call: a JSON object. Missing if `omitted` is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
+    pub arguments: Option<JsonText>,
     /// Whether the arguments were too large to keep. Only the client that got the event `approval` has them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub omitted: bool,
@@ -188,7 +187,7 @@ pub struct Decided {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::WorkerId;
+use crate::{JsonText, WorkerId};
 
 /// What a worker's audit log says about a tool call of a run: that the code makes it, what came of its wait for
 /// approval, or how it ended. A call that is refused before it could be made has only an end.
@@ -30,7 +29,7 @@ pub struct AuditLine {
     pub token: Option<String>,
     /// The arguments of a call, without the values that the fleet leaves out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
+    pub arguments: Option<JsonText>,
     /// Why the arguments are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]

@@ -14,7 +14,7 @@ pub struct Batch {
 }
 
 /// The id of a job and its outcome: one line of a batch's results.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BatchLine {
     /// Id of the job, as in the file of jobs.
     pub id: String,

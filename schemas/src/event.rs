@@ -2,7 +2,9 @@
 //! [`EventBody::Unknown`].
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use crate::{
     Approval, AuditLine, Content, Decided, JobId, MimeBundle, Outcome, RequestDone, RunInfo, SessionInfo, ToolCall,
@@ -11,7 +13,7 @@ use crate::{
 
 /// A message from the fleet to a client, sent to the reply key of the client's job or question. Ignore fields and
 /// events that you do not know.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Event {
     /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
@@ -34,7 +36,48 @@ impl Event {
     }
 }
 
-/// The kinds of events, and the fields of each.
+/// Reads from a text only, and each kind of event from the whole text. Serde would read the fields of `body` into a
+/// buffer first, which can't hold texts of JSON.
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::read(<&RawValue>::deserialize(from)?.get()).map_err(D::Error::custom)
+    }
+}
+
+impl Event {
+    fn read(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default = "crate::first_protocol")]
+            protocol: u32,
+            job: JobId,
+            #[serde(default)]
+            attempt: u32,
+            event: String,
+        }
+        #[derive(Deserialize)]
+        struct Display {
+            data: MimeBundle,
+        }
+        let Head { protocol, job, attempt, event } = serde_json::from_str(text)?;
+        let body = match event.as_str() {
+            "display" => {
+                let Display { data } = serde_json::from_str(text)?;
+                EventBody::Display { data }
+            }
+            "tool_call" => EventBody::ToolCall(serde_json::from_str(text)?),
+            "audit" => EventBody::Audit(serde_json::from_str(text)?),
+            "approval" => EventBody::Approval(serde_json::from_str(text)?),
+            "result" => EventBody::Result(serde_json::from_str(text)?),
+            "run" => EventBody::Run(serde_json::from_str(text)?),
+            // The others have no texts of JSON.
+            _ => serde_json::from_str(text)?,
+        };
+        Ok(Self { protocol, job, attempt, body })
+    }
+}
+
+/// The kinds of events, and the fields of each. They are read as parts of an [`Event`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "results are the commonest of them")]
@@ -147,5 +190,34 @@ mod tests {
         assert_eq!(serde_json::from_str::<Event>(future).unwrap().body, EventBody::Unknown);
         let extra = r#"{"protocol": 1, "job": "a", "event": "stdout", "seq": 0, "text": "x", "colour": "red"}"#;
         assert!(matches!(serde_json::from_str::<Event>(extra).unwrap().body, EventBody::Stdout { .. }));
+    }
+
+    #[test]
+    fn json_in_an_event_stays_as_it_was_written() {
+        let json = r#"{"z": 18446744073709551617, "a": [1.50, -0, 1E+2, 0.123456789012345678901234567890], "b":  {}}"#;
+        let call = format!(r#""call":"c","tool":"t","arguments":{json}"#);
+        let asked = format!(r#"{call},"pattern":"t","next":1,"reply_to":"k","within_ms":7"#);
+        let pending = r#""within_ms":7,"waited_ms":0,"left_ms":7"#;
+        for body in [
+            format!(r#""event":"display","data":{{"application/json":{json}}}"#),
+            format!(r#""event":"tool_call",{call},"reply_to":"k","within_ms":7"#),
+            format!(r#""event":"approval",{asked}"#),
+            format!(r#""event":"run","run":"j","state":"waiting","calls":[{{{call},"reply_to":"k",{pending}}}]"#),
+            format!(
+                r#""event":"run","run":"j","state":"waiting","approvals":[{{{call},"pattern":"t","next":1,"reply_to":"k",{pending}}}]"#
+            ),
+            format!(r#""event":"audit","what":"call","at":"now","worker":"w","call":1,"arguments":{json}"#),
+        ] {
+            let text = format!(r#"{{"protocol":1,"job":"a","attempt":2,{body}}}"#);
+            let event: Event = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), text);
+        }
+        let result = format!(
+            r#"{{"job":"a","event":"result","status":"succeeded","value":{{"x/y":{json}}},"displays":[{{"x/y":{json}}}]}}"#
+        );
+        let EventBody::Result(outcome) = serde_json::from_str::<Event>(&result).unwrap().body else { panic!() };
+        for bundle in outcome.displays.iter().chain(&outcome.value) {
+            assert_eq!(bundle["x/y"].raw().get(), json);
+        }
     }
 }

@@ -26,7 +26,6 @@ fn read_all(bytes: &[u8]) {
     read::<Query>(bytes);
     read::<Heartbeat>(bytes);
     read::<Batch>(bytes);
-    read::<BatchLine>(bytes);
 }
 
 const JOB: &[(&str, &str)] = &[

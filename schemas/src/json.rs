@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::Job;
 
@@ -79,6 +79,18 @@ fn located(error: serde_json::Error, text: &[u8], path: &[String]) -> serde_json
     serde_json::Error::custom(format!("at {at}: {why}"))
 }
 
+/// Writes a value as a line of JSON Lines. A text of JSON in it may have line breaks between its parts, where a space
+/// says the same.
+///
+/// # Errors
+/// The value has no form in JSON.
+pub fn line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut text = serde_json::to_vec(value)?;
+    text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    text.push(b'\n');
+    Ok(text)
+}
+
 impl Job {
     /// Reads a job that has at most [`MOST_IN_A_JOB`] values, and one reading.
     ///
@@ -115,13 +127,7 @@ impl Count<'_> {
         if self.depth == DEEPEST {
             return Err(E::custom(format!("nested deeper than {DEEPEST} levels")));
         }
-        Ok(Count {
-            values: self.values,
-            path: self.path,
-            most: self.most,
-            depth: self.depth + 1,
-            unique: self.unique,
-        })
+        Ok(Count { values: self.values, path: self.path, most: self.most, depth: self.depth + 1, unique: self.unique })
     }
 }
 
@@ -250,11 +256,11 @@ mod tests {
         for (text, said) in [
             (r#"{"a": [0, {"b c": 1e400}]}"#, "at /a/1/b c: number out of range"),
             (r#"{"a": {"x/y~": -1e999}, "b": 1e999}"#, "at /a/x~1y~0: number out of range"),
-            (r#"[[], ["\ud800"]]"#, "at /1/0: lone leading surrogate in hex escape"),
+            (r#"[[], ["\ud800"]]"#, "at /1/0: unexpected end of hex escape"),
             (r#"{"a": [{"k": 1, "\u006b": 2}]}"#, "at /a/0/k: the key \"k\" stands twice"),
-            (r#"[1, 2, 3]"#, "at /2: more than 3 values"),
+            (r#"{"a": [0, 1, 2, 3, 4, 5, 6, 7]}"#, "at /a/7: more than 9 values"),
         ] {
-            let error = measure_unique(text.as_bytes(), 3.max(text.len() - 6)).unwrap_err();
+            let error = measure_unique(text.as_bytes(), 9).unwrap_err();
             assert_eq!((error.to_string().as_str(), error.is_data()), (said, true));
         }
         // What is not JSON has a line and a column.
@@ -285,6 +291,12 @@ mod tests {
             assert!(measure(bad.as_bytes(), usize::MAX).is_err(), "{bad}");
         }
         assert!(measure(b"\"\xff\"", usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_line_has_no_other_line_in_it() {
+        let text = crate::JsonText::new("{\"a\":\r\n [1.50,\n\"x\\n\"]}".into()).unwrap();
+        assert_eq!(line(&[text]).unwrap(), b"[{\"a\":   [1.50, \"x\\n\"]}]\n");
     }
 
     #[test]

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{Artifact, ErrorCode, ErrorInfo, LeftOut, SessionName, WorkerId};
+use crate::{Artifact, ErrorCode, ErrorInfo, JsonText, LeftOut, SessionName, WorkerId};
 
 /// A value in one or more forms, by MIME type. Binary forms are in base64.
-pub type MimeBundle = BTreeMap<String, Value>;
+pub type MimeBundle = BTreeMap<String, JsonText>;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

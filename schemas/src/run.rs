@@ -2,9 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{Content, JobId, PendingApproval, ToolCall, WorkerId};
+use crate::{Content, JobId, JsonText, PendingApproval, ToolCall, WorkerId};
 
 /// A question about a run of the tenant, by the id of its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,7 +94,7 @@ pub struct PendingCall {
     pub tool: String,
     /// Arguments of the call: a JSON object. Missing if `omitted` is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
+    pub arguments: Option<JsonText>,
     /// Whether the arguments were too large to keep. Only the client that got the event `tool_call` has them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub omitted: bool,
@@ -131,7 +130,7 @@ pub struct OutputPart {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::{Asked, Event, EventBody, Query};
@@ -157,7 +156,7 @@ mod tests {
         let call = PendingCall {
             call: "c".into(),
             tool: "t".into(),
-            arguments: Some(json!({"a": 1})),
+            arguments: JsonText::new(r#"{"b": 18446744073709551617, "a": 1.0}"#.into()).ok(),
             omitted: false,
             reply_to: "acme.w".into(),
             within_ms: 10,
@@ -179,8 +178,8 @@ mod tests {
             assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
         }
         assert_eq!(bare.into_call(), None);
-        let again = call.into_call().unwrap();
-        assert_eq!((again.call.as_str(), again.arguments, again.within_ms), ("c", json!({"a": 1}), 6));
+        let again = call.clone().into_call().unwrap();
+        assert_eq!((again.call.as_str(), Some(again.arguments), again.within_ms), ("c", call.arguments, 6));
         let newer = r#"{"run": "j", "state": "frozen", "colour": "blue"}"#;
         assert_eq!(serde_json::from_str::<RunInfo>(newer).unwrap().state, RunState::Other);
     }

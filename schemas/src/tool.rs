@@ -1,8 +1,11 @@
 //! Tools, their calls and the answers.
 
+use std::fmt;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::JsonText;
 
@@ -19,7 +22,6 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments. A call with other arguments raises an error in the code and is not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Value>")]
     pub input_schema: Option<JsonText>,
     /// The parameters in the order of positional calls, which JSON Schema can't say. Without it, they are the
     /// `properties` of `input_schema` in their order, and those that are not in `required` may be left out. A call that
@@ -29,7 +31,6 @@ pub struct ToolSpec {
     /// JSON Schema of the result, for the model that writes the code and for `help` in the code.
     /// Results are not checked against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Value>")]
     pub output_schema: Option<JsonText>,
     /// How long a call of this tool can wait for its answer, in milliseconds: at most as long as
     /// the job's `limits.tool_ms`, which is also the default.
@@ -95,7 +96,7 @@ pub struct ToolCall {
     /// Name of the tool, as the job declares it.
     pub tool: String,
     /// Arguments of the call: a JSON object.
-    pub arguments: Value,
+    pub arguments: JsonText,
     /// Routing key of the answer, on the exchange `calls`.
     pub reply_to: String,
     /// How long the code waits for the answer, in milliseconds.
@@ -103,7 +104,7 @@ pub struct ToolCall {
 }
 
 /// The client's answer to a tool call. It has either `ok` or `error`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ToolResult {
     /// Version of the protocol; 1 if the field is missing.
     #[serde(default = "crate::first_protocol")]
@@ -122,19 +123,45 @@ impl ToolResult {
     }
 }
 
+/// Serde would read the fields of `reply` into a buffer first, which can't hold texts of JSON.
+impl<'de> Deserialize<'de> for ToolResult {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Form {
+            #[serde(default = "crate::first_protocol")]
+            protocol: u32,
+            call: String,
+            #[serde(default, deserialize_with = "present")]
+            ok: Option<JsonText>,
+            error: Option<ToolFailure>,
+        }
+        /// `"ok": null` is an answer, too.
+        fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<JsonText>, D::Error> {
+            JsonText::deserialize(from).map(Some)
+        }
+        let Form { protocol, call, ok, error } = Form::deserialize(from)?;
+        let reply = match (ok, error) {
+            (Some(result), None) => ToolReply::Ok(result),
+            (None, Some(failure)) => ToolReply::Error(failure),
+            _ => return Err(D::Error::custom("an answer has either `ok` or `error`")),
+        };
+        Ok(Self { protocol, call, reply })
+    }
+}
+
 /// What a tool answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolReply {
     /// The tool's result: any JSON.
-    Ok(Value),
+    Ok(JsonText),
     /// Why the tool failed. The code gets it as a `ToolError`.
     Error(ToolFailure),
 }
 
 /// Why a tool failed. On the wire, it is a text, or an object with `type`, `message` and `data`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "FailureForm", into = "FailureForm")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(into = "FailureForm")]
 #[schemars(with = "FailureForm")]
 pub struct ToolFailure {
     /// Name of the error's type, such as `ValueError`. Python code can catch a built-in type by its own name, too.
@@ -142,7 +169,7 @@ pub struct ToolFailure {
     /// What happened, for the code and the model that wrote it.
     pub message: String,
     /// More about the error: any JSON.
-    pub data: Option<Value>,
+    pub data: Option<JsonText>,
 }
 
 impl ToolFailure {
@@ -159,7 +186,7 @@ impl<T: Into<String>> From<T> for ToolFailure {
 }
 
 /// The two forms of a [`ToolFailure`] on the wire.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum FailureForm {
     /// What happened.
@@ -178,15 +205,30 @@ struct TypedFailure {
     message: String,
     /// More about the error: any JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    data: Option<Value>,
+    data: Option<JsonText>,
 }
 
-impl From<FailureForm> for ToolFailure {
-    fn from(form: FailureForm) -> Self {
-        match form {
-            FailureForm::Text(message) => message.into(),
-            FailureForm::Typed(TypedFailure { kind, message, data }) => Self { kind, message, data },
+/// Serde would read an untagged form into a buffer first, which can't hold texts of JSON.
+impl<'de> Deserialize<'de> for ToolFailure {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = ToolFailure;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or an object with a `message`")
+            }
+
+            fn visit_str<E: Error>(self, message: &str) -> Result<ToolFailure, E> {
+                Ok(message.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ToolFailure, A::Error> {
+                let TypedFailure { kind, message, data } = TypedFailure::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(ToolFailure { kind, message, data })
+            }
         }
+        from.deserialize_any(Read)
     }
 }
 
@@ -207,24 +249,36 @@ mod tests {
     #[test]
     fn an_answer_is_flat() {
         let answer: ToolResult = serde_json::from_str(r#"{"call": "c", "ok": null}"#).unwrap();
-        assert_eq!(answer, ToolResult::new("c", ToolReply::Ok(Value::Null)));
+        assert_eq!(answer, ToolResult::new("c", ToolReply::Ok(serde_json::Value::Null.into())));
         let refusal = ToolResult::new("c", ToolReply::Error("no".into()));
         assert_eq!(serde_json::to_string(&refusal).unwrap(), r#"{"protocol":1,"call":"c","error":"no"}"#);
     }
 
     #[test]
-    fn a_float_is_read_as_the_nearest_one() {
-        let number = format!("-898716446377018{}", "0".repeat(293));
-        let answer: ToolResult = serde_json::from_str(&format!(r#"{{"call": "c", "ok": {number}}}"#)).unwrap();
-        assert_eq!(answer.reply, ToolReply::Ok(number.parse::<f64>().unwrap().into()));
-        let again: ToolResult = serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap();
-        assert_eq!(again, answer);
+    fn an_answer_is_read_as_it_was_written() {
+        let text = r#"{"z": 18446744073709551617, "a": [1.50, -0, 1E+2, 0.123456789012345678901234567890], "b":  {}}"#;
+        for (answer, is) in [("ok", text), ("error", "no"), ("error", text)] {
+            let body = match is {
+                "no" => r#""no""#.to_owned(),
+                _ if answer == "error" => format!(r#"{{"message":"m","data":{text}}}"#),
+                _ => text.to_owned(),
+            };
+            let body = format!(r#"{{"protocol":1,"call":"c","{answer}":{body}}}"#);
+            let answer: ToolResult = serde_json::from_str(&body).unwrap();
+            assert_eq!(serde_json::to_string(&answer).unwrap(), body);
+        }
+        for bad in ["", r#", "ok": 1, "error": "no""#, r#", "error": null"#] {
+            assert!(serde_json::from_str::<ToolResult>(&format!(r#"{{"call": "c"{bad}}}"#)).is_err(), "{bad}");
+        }
     }
 
     #[test]
     fn an_error_is_a_text_or_has_a_type() {
-        let failure =
-            ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(serde_json::json!([1])) };
+        let failure = ToolFailure {
+            kind: Some("KeyError".into()),
+            message: "'x'".into(),
+            data: Some((&serde_json::json!([1])).into()),
+        };
         let answer = ToolResult::new("c", ToolReply::Error(failure));
         let text = r#"{"protocol":1,"call":"c","error":{"type":"KeyError","message":"'x'","data":[1]}}"#;
         assert_eq!(serde_json::to_string(&answer).unwrap(), text);

@@ -1,4 +1,4 @@
-//! What the tests of several crates share: hostile input, the pages of the documentation, a collector of traces, an S3
+//! What the tests of several crates share: hostile input, JSON in all its forms, the pages of the documentation, a collector of traces, an S3
 //! server, and the simplest end of a runner's socket.
 //!
 //! Only tests and measurements use this crate. What needs other dependencies is behind a feature named like its module.
@@ -10,6 +10,7 @@ pub mod bucket;
 #[cfg(feature = "collector")]
 pub mod collector;
 pub mod hostile;
+pub mod json;
 pub mod page;
 #[cfg(feature = "peer")]
 pub mod peer;

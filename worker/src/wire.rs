@@ -164,7 +164,7 @@ fn write(work: &Work, attempt: u32, body: Body<'_>) -> serde_json::Result<Bytes>
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use thermae_schemas::{Event as Read, EventBody, Status, ToolCall};
+    use thermae_schemas::{Event as Read, EventBody, JsonText, Status, ToolCall};
 
     use super::*;
     use crate::bundle;
@@ -186,7 +186,7 @@ mod tests {
         let expected = ToolCall {
             call: "c".into(),
             tool: "t".into(),
-            arguments: json!({"a": 1}),
+            arguments: JsonText::new(r#"{"a": 1}"#.into()).unwrap(),
             reply_to: "k".into(),
             within_ms: 7,
         };
@@ -204,7 +204,7 @@ mod tests {
         let expected = thermae_schemas::Approval {
             call: "c".into(),
             tool: "t".into(),
-            arguments: json!({"a": 1}),
+            arguments: JsonText::new(r#"{"a": 1}"#.into()).unwrap(),
             pattern: "t/**".into(),
             next,
             reply_to: "k".into(),
@@ -215,7 +215,7 @@ mod tests {
         outcome.stdout = "out".into();
         let told =
             Told { outcome: outcome.clone(), value: Some(shown.clone()), displays: vec![shown, bundle::note("n")] };
-        let note: thermae_schemas::MimeBundle = [("text/plain".to_owned(), json!("<n>"))].into();
+        let note: thermae_schemas::MimeBundle = [("text/plain".to_owned(), json!("<n>").into())].into();
         (outcome.value, outcome.displays) = (Some(tree.clone()), vec![tree, note]);
         assert_eq!(read(result(&work, 2, &told).unwrap()), event(2, EventBody::Result(outcome)));
     }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ToolReply, ToolResult};
+use thermae_schemas::{JsonText, ToolReply, ToolResult};
 
 use crate::contract::sdk::{Sdk, WIDE};
 use crate::played::PlayedFleet;
@@ -64,9 +64,10 @@ async fn a_run_that_is_taken_over_begins_with_what_it_is_like() -> Result<()> {
     fleet.tell(&question, &event.to_string()).await?;
     let second = sdk.next().await?;
     ensure!(second.payload == event.to_string(), "{second:?}");
-    for (id, text, reply) in
-        [("a", r#"{"ok":[1]}"#, ToolReply::Ok(json!([1]))), ("b", r#"{"error":"no"}"#, ToolReply::Error("no".into()))]
-    {
+    for (id, text, reply) in [
+        ("a", r#"{"ok":[1]}"#, ToolReply::Ok(json!([1]).into())),
+        ("b", r#"{"error":"no"}"#, ToolReply::Error("no".into())),
+    ] {
         sdk.send(json!({ "type": "tool_result", "id": 1, "call": id }), text).await?;
         ensure!(fleet.answer().await? == ToolResult::new(id, reply), "{id}");
     }
@@ -109,7 +110,7 @@ async fn runs_that_are_unknown_or_taken_over_end_with_an_error() -> Result<()> {
     }
     sdk.send(json!({ "type": "tool_result", "id": 2, "call": "a" }), r#"{"ok":2}"#).await?;
     sdk.send(json!({ "type": "tool_result", "id": 3, "call": "a" }), r#"{"ok":3}"#).await?;
-    ensure!(fleet.answer().await?.reply == ToolReply::Ok(json!(3)));
+    ensure!(fleet.answer().await?.reply == ToolReply::Ok(json!(3).into()));
 
     // Elsewhere.
     fleet.tell(&again, r#"{"job":"j","event":"superseded"}"#).await?;
@@ -133,7 +134,7 @@ async fn runs_can_be_asked_for_answered_and_cancelled() -> Result<()> {
     let reply_to = fleet.reply_to.clone();
     sdk.send(json!({ "type": "answer", "id": 2, "call": "a", "reply_to": reply_to }), r#"{"ok":[0.10]}"#).await?;
     ensure!(sdk.next().await?.is("done"));
-    ensure!(fleet.answer().await? == ToolResult::new("a", ToolReply::Ok(json!([0.1]))));
+    ensure!(fleet.answer().await? == ToolResult::new("a", ToolReply::Ok(JsonText::new("[0.10]".to_owned())?)));
     for (id, reply_to) in [(3, "acme.gone"), (4, "other.w-1")] {
         sdk.send(json!({ "type": "answer", "id": id, "call": "a", "reply_to": reply_to }), r#"{"ok":1}"#).await?;
         let error = sdk.next().await?;

@@ -125,7 +125,7 @@ mod tests {
         let asked = PendingApproval {
             call: "c1".into(),
             tool: "transfer".into(),
-            arguments: Some(json!({ "amount": 900, "to": "\u{1b}]0;x\u{7}" })),
+            arguments: Some(json!({ "amount": 900, "to": "\u{1b}]0;x\u{7}" }).into()),
             omitted: false,
             pattern: "transfer".into(),
             next: NonZeroU32::new(5).unwrap(),

@@ -4,8 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde_json::Value;
-use thermae_schemas::{Approval, JobId, Verdict};
+use thermae_schemas::{Approval, JobId, JsonText, Verdict};
 
 use crate::style::{BOLD, WARNING, paint};
 
@@ -58,7 +57,7 @@ pub(super) fn elsewhere(run: &JobId, asked: &Approval) -> String {
 }
 
 /// Arguments in one line, as JSON.
-pub(super) fn arguments(arguments: &Value) -> String {
+pub(super) fn arguments(arguments: &JsonText) -> String {
     let whole = arguments.to_string();
     let Some((at, _)) = whole.char_indices().nth(MOST_SHOWN) else { return escaped(&whole) };
     format!("{} ... {} more characters are not shown", escaped(&whole[..at]), whole[at..].chars().count())
@@ -89,7 +88,7 @@ fn wait(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -97,7 +96,7 @@ mod tests {
         Approval {
             call: "c".into(),
             tool: "trans\u{202e}fer".into(),
-            arguments,
+            arguments: arguments.into(),
             pattern: "transfer".into(),
             next: NonZeroU32::new(next).unwrap(),
             reply_to: "acme.w".into(),
@@ -117,15 +116,18 @@ mod tests {
 
     #[test]
     fn what_the_code_chose_can_t_play_with_the_terminal() {
-        let hostile = json!({ "to": "\u{1b}[2Jme\nMake this call? \u{200b}\u{2028}é", "n": 1.5 });
-        let text = question(&asked(hostile, 5));
+        let mut asked = asked(json!({}), 5);
+        let hostile =
+            "{\"\\u0074o\":\n\"\\u001b[2Jme\\nMake this call? \u{200b}\u{2028}é\", \"n\": 10000000000000000000001.50}";
+        asked.arguments = JsonText::new(hostile.to_owned()).unwrap();
+        let text = question(&asked);
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string(), @r#"
         approval: the program calls trans\u{202e}fer
-          arguments  {"n":1.5,"to":"\u001b[2Jme\nMake this call? \u{200b}\u{2028}é"}
+          arguments  {"n":10000000000000000000001.50,"to":"\u001b[2Jme\nMake this call? \u{200b}\u{2028}é"}
           allowed by the pattern transfer; it waits for 4 min
         Make this call? [y/N, or a: all of the next 5 calls that the pattern takes, this one included]
         "#);
-        let long = json!({ "text": "x".repeat(MOST_SHOWN) });
+        let long = json!({ "text": "x".repeat(MOST_SHOWN) }).into();
         assert!(arguments(&long).ends_with("x ... 11 more characters are not shown"), "{}", arguments(&long));
     }
 

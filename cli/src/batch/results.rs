@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
-use thermae_schemas::{BatchLine, ErrorCode, Status};
+use thermae_schemas::{BatchLine, ErrorCode, Status, json};
 
 use crate::failure::Failure;
 
@@ -111,9 +111,8 @@ impl Results {
 
     /// Appends a result, with one write of a whole line.
     pub(crate) fn add(&mut self, line: &BatchLine) -> Result<(), Failure> {
-        let mut text = serde_json::to_vec(line)
+        let text = json::line(line)
             .map_err(|error| Failure::fleet("internal", format!("a result can't be written as JSON: {error}")))?;
-        text.push(b'\n');
         self.file.write_all(&text).map_err(|error| {
             Failure::usage("bad_results_file", format!("can't write {}: {error}", self.path.display()))
                 .help("free some space, then run the same command again: it skips the jobs that already have results")

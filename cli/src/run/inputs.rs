@@ -26,13 +26,14 @@ pub(super) fn read(options: &[String]) -> Result<BTreeMap<String, InputValue>, F
             Some(file) => super::job::text(Path::new(file), "input")?,
             None => text.to_owned(),
         };
-        let value = measure_unique(text.as_bytes(), MOST_IN_A_JOB).and_then(|_| JsonText::new(text)).map_err(|error| {
-            if error.is_data() {
-                return usage(format!("the value can't be used: {error}"));
-            }
-            usage(format!("the value is not JSON: {error}"))
-                .help(format!("JSON has its texts in double quotes: --input '{name}=\"text\"'"))
-        })?;
+        let value =
+            measure_unique(text.as_bytes(), MOST_IN_A_JOB).and_then(|_| JsonText::new(text)).map_err(|error| {
+                if error.is_data() {
+                    return usage(format!("the value can't be used: {error}"));
+                }
+                usage(format!("the value is not JSON: {error}"))
+                    .help(format!("JSON has its texts in double quotes: --input '{name}=\"text\"'"))
+            })?;
         if inputs.insert(name.to_owned(), InputValue::Value(value)).is_some() {
             return Err(usage(format!("{name:?} is given twice")));
         }

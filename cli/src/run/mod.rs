@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::future::OptionFuture;
 use thermae_client::{Events, JobHandle};
-use thermae_schemas::{BatchLine, EventBody, Job, Outcome};
+use thermae_schemas::{BatchLine, EventBody, Job, Outcome, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals::Approver;
@@ -121,9 +121,9 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     };
     if args.json {
         let line = BatchLine { id: id.to_string(), outcome };
-        let text = serde_json::to_string(&line)
+        let text = json::line(&line)
             .map_err(|error| Failure::fleet("internal", format!("the outcome can't be written as JSON: {error}")))?;
-        style::print(format!("{text}\n").as_bytes());
+        style::print(&text);
     } else {
         printer.finish(&outcome, args.value);
         let into = args.artifacts.as_deref();

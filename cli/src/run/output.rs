@@ -98,8 +98,8 @@ pub(super) fn files(outcome: &Outcome, saved: Option<(&Path, &usize)>) {
 
 /// Prints a value's plain text, or the names of its types if it has none.
 fn show(data: &MimeBundle) {
-    let text = match data.get("text/plain").and_then(|text| text.as_str()) {
-        Some(text) => text.to_owned(),
+    let text = match data.get("text/plain").and_then(|text| text.read::<String>().ok()) {
+        Some(text) => text,
         None => format!("<{}>", data.keys().map(String::as_str).collect::<Vec<_>>().join(", ")),
     };
     style::print(format!("{text}\n").as_bytes());

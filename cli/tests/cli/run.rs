@@ -123,6 +123,8 @@ fn inputs_arrive_as_values() {
         ("class=1", "is a keyword"),
         ("a-b=1", "is not an identifier"),
         ("x=text", "--input 'x=\"text\"'"),
+        ("x=[1e400]", "the value can't be used: at /0: number out of range"),
+        ("x={\"a\": 1, \"a\": 2}", "the value can't be used: at /a: the key \"a\" stands twice"),
         ("x=@gone.json", "gone.json"),
     ] {
         let answer = thermae.call(&["run", "main.py", "--input", input]);
@@ -131,6 +133,41 @@ fn inputs_arrive_as_values() {
     }
     let answer = thermae.call(&["run", "main.py", "--input", "x=1", "--input", "x=2"]);
     assert!(answer.stderr.contains("given twice"), "{}", answer.stderr);
+}
+
+/// Python keeps integers and the order of keys, and writes fractions in its own way. The command gets what it writes.
+#[test]
+fn json_of_any_form_comes_through_as_it_was_written() {
+    let code = "import json\nprint(repr(x) == repr(json.loads(text)), repr((await echo(v=x))['v']) == repr(x), \
+                json.dumps(x, ensure_ascii=False, separators=(',', ':')), sep='\\n')\n\
+                class Shown:\n    def _repr_mimebundle_(self, include=None, exclude=None):\n        \
+                return {'application/json': x, 'text/plain': ''}\nShown()";
+    let thermae = Thermae::with("main.py", code);
+    let list = thermae_testkit::json::list(100);
+    thermae.file("x.json", &list);
+    thermae.file("text.json", &serde_json::Value::from(list.as_str()).to_string());
+    thermae
+        .file("tools.toml", "[tools.echo]\ncommand = 'tee asked.json'\n[tools.echo.input_schema]\ntype = 'object'\n");
+    let run = ["run", "main.py", "--tools-file", "tools.toml", "--input", "x=@x.json", "--input", "text=@text.json"];
+    let shown = thermae.call(&run);
+    let written = shown.stdout.strip_prefix("True\nTrue\n").unwrap_or_else(|| panic!("{list}: {shown:?}")).trim_end();
+    assert_eq!(thermae.read("asked.json"), format!(r#"{{"v":{written}}}"#));
+    let line = thermae.call(&[&run[..], &["--json"]].concat()).stdout;
+    assert!(line.contains(&format!(r#""application/json":{written}"#)) && line.lines().count() == 1, "{line}");
+}
+
+#[test]
+fn what_a_command_prints_has_one_reading() {
+    let thermae =
+        Thermae::with("main.py", "try:\n    print(await odd())\nexcept ToolError as error:\n    print(error)");
+    for (json, why) in [
+        (r#"{"n": [0, 1e400]}"#, "at /n/1: number out of range"),
+        (r#"{"a": 1, "a": 2}"#, r#"at /a: the key "a" stands twice"#),
+    ] {
+        thermae.file("odd.json", json);
+        let answer = thermae.call(&["run", "main.py", "--tool", "odd=cat odd.json"]);
+        assert!(answer.stdout.contains(&format!("printed JSON that can't be used ({why})")), "{answer:?}");
+    }
 }
 
 #[test]

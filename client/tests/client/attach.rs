@@ -32,7 +32,7 @@ pub(super) fn pending(call: &str, tool: &str) -> PendingCall {
     PendingCall {
         call: call.to_owned(),
         tool: tool.to_owned(),
-        arguments: Some(json!({ "call": call })),
+        arguments: Some(json!({ "call": call }).into()),
         omitted: false,
         reply_to: names::calls_key(&tenant(), &worker()),
         within_ms: 20_000,
@@ -142,7 +142,7 @@ async fn a_run_that_is_taken_over_has_its_calls_answered_once_and_gives_its_resu
     assert_eq!(question.correlation_id.as_deref(), Some("j"), "one holder has one address");
     let mut answered = vec![questions.answer().await, questions.answer().await];
     answered.sort_by(|a, b| a.call.cmp(&b.call));
-    assert_eq!(answered, ["1", "2"].map(|call| ToolResult::new(call, ToolReply::Ok(json!(call)))));
+    assert_eq!(answered, ["1", "2"].map(|call| ToolResult::new(call, ToolReply::Ok(json!(call).into()))));
 
     // The worker's own message about the first call was on its way already.
     let run = of_run(&question);

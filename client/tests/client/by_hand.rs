@@ -109,7 +109,7 @@ async fn a_call_can_be_answered_by_hand() {
     soon(tools.begun.notified()).await;
     client.answer("4", &key, Ok(raw("\"by hand\""))).await.unwrap();
     fleet.tell(&message, call()).await;
-    let by_hand = ToolResult::new("4", ToolReply::Ok(json!("by hand")));
+    let by_hand = ToolResult::new("4", ToolReply::Ok(json!("by hand").into()));
     assert_eq!((questions.answer().await, questions.answer().await), (by_hand.clone(), by_hand));
     assert_eq!(*tools.called.lock().unwrap(), ["4"]);
     fleet.end(&message, "").await;

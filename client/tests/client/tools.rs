@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Fleet, job, soon, tenant};
 
 fn typed() -> ToolFailure {
-    ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(json!({ "key": "x" })) }
+    ToolFailure { kind: Some("KeyError".into()), message: "'x'".into(), data: Some(json!({ "key": "x" }).into()) }
 }
 
 struct Tools {
@@ -61,7 +61,7 @@ fn call(call: &str, tool: &str, arguments: Value) -> EventBody {
     EventBody::ToolCall(ToolCall {
         call: call.to_owned(),
         tool: tool.to_owned(),
-        arguments,
+        arguments: arguments.into(),
         reply_to: names::calls_key(&tenant(), &worker()),
         within_ms: if tool == "sleeps" { 20 } else { 90_000 },
     })
@@ -87,7 +87,7 @@ async fn calls_are_answered_whatever_the_tool_does() {
     let message = fleet.take().await;
     let mut answers = answers(&fleet).await;
     fleet.tell(&message, call("1", "add", json!({"a": 2, "b": 3}))).await;
-    assert_eq!(answer(&mut answers).await, ToolResult::new("1", ToolReply::Ok(json!(5))));
+    assert_eq!(answer(&mut answers).await, ToolResult::new("1", ToolReply::Ok(json!(5).into())));
     fleet.tell(&message, call("2", "fails", json!({}))).await;
     assert_eq!(answer(&mut answers).await, ToolResult::new("2", ToolReply::Error("no such city".into())));
     fleet.tell(&message, call("3", "explodes", json!({}))).await;
@@ -136,7 +136,7 @@ async fn calls_run_side_by_side() {
     }
     for _ in 0..3 {
         let answer = answer(&mut answers).await;
-        assert_eq!(answer.reply, ToolReply::Ok(json!({ "id": answer.call })));
+        assert_eq!(answer.reply, ToolReply::Ok(json!({ "id": answer.call }).into()));
     }
 }
 
@@ -150,7 +150,7 @@ async fn a_repeated_call_runs_once_and_is_answered_again() {
     let mut answers = answers(&fleet).await;
     for _ in 0..2 {
         fleet.tell(&message, call("same", "add", json!({"a": 1, "b": 1}))).await;
-        assert_eq!(answer(&mut answers).await.reply, ToolReply::Ok(json!(2)));
+        assert_eq!(answer(&mut answers).await.reply, ToolReply::Ok(json!(2).into()));
     }
     assert_eq!(tools.calls.load(Ordering::Relaxed), 1);
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::StreamExt;
-use thermae_schemas::Scope;
+use thermae_schemas::{Scope, json};
 
 use super::located;
 use crate::call::Call;
@@ -54,8 +54,7 @@ pub(super) fn results(call: &Call) -> Result<Response, Problem> {
 /// A line, which is held until it is sent.
 async fn written(holder: &Holder, line: &ResultLine) -> Result<Bytes, Problem> {
     let held = holder.hold_later(line.most()).await?;
-    let mut text = serde_json::to_vec(line).map_err(|error| Problem::new("internal_error", error.to_string()))?;
-    text.push(b'\n');
+    let text = json::line(line).map_err(|error| Problem::new("internal_error", error.to_string()))?;
     Ok(held.carry(text))
 }
 

@@ -265,7 +265,7 @@ impl Follower for Run {
     async fn tool_call(&self, call: ToolCall, text: Bytes) -> Result<Box<RawValue>, ToolFailure> {
         let id = call.call.clone();
         let mut asked = None;
-        self.add(&text, |state| asked = state.calls.ask(call, text.clone()));
+        self.add(&text, |state| asked = state.calls.ask(call));
         let Some(answer) = asked else { return Err("too many calls of this job wait for an answer".into()) };
         let _over = Over { run: self, call: &id };
         answer.await.unwrap_or_else(|_| Err("the job has ended".into()))

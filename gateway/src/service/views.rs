@@ -8,9 +8,8 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
-use thermae_schemas::{JobId, Outcome, SessionInfo, Status, ToolFailure};
+use thermae_schemas::{JobId, JsonText, Outcome, SessionInfo, Status, ToolFailure};
 
 use crate::problem::Problem;
 
@@ -153,8 +152,7 @@ pub(crate) struct CallView {
     /// Name of the tool, as the job declares it.
     pub(crate) tool: String,
     /// Arguments of the call: a JSON object.
-    #[schemars(with = "Value")]
-    pub(crate) arguments: Box<RawValue>,
+    pub(crate) arguments: JsonText,
     /// How long the code waits for the answer, in milliseconds.
     pub(crate) within_ms: u64,
     /// How long it has waited, in milliseconds.
@@ -172,8 +170,8 @@ pub(crate) struct ApprovalView {
     pub(crate) tool: String,
     /// Arguments of the call: a JSON object. Missing if they were too large for the fleet to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Value")]
-    pub(crate) arguments: Option<Box<RawValue>>,
+    #[schemars(with = "JsonText")]
+    pub(crate) arguments: Option<JsonText>,
     /// Pattern of the capability that takes the call.
     pub(crate) pattern: String,
     /// Most calls that a yes can count for.
@@ -188,7 +186,7 @@ pub(crate) struct ApprovalView {
 #[allow(dead_code, reason = "only its schema is used: answers are read as the SDK's are, with every digit")]
 pub(crate) enum AnswerRequest {
     /// The tool's result: any JSON.
-    Ok(Value),
+    Ok(JsonText),
     /// Why the tool failed. The code gets it as a `ToolError`.
     Error(ToolFailure),
 }

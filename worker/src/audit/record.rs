@@ -4,8 +4,7 @@ use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use serde_json::Value;
-use thermae_schemas::{AuditLine, AuditWhat, WorkerId};
+use thermae_schemas::{AuditLine, AuditWhat, JsonText, WorkerId};
 use thermae_tokens::TokenId;
 
 use super::redact::Shown;
@@ -139,7 +138,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<&'a Value>,
+    arguments: Option<&'a JsonText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_left_out: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! Arguments as the audit log has them: without the values that must not be written.
 
-use serde_json::Value;
-use thermae_capabilities::{BadPattern, Pattern, read_json};
+use thermae_capabilities::{BadPattern, Pattern, Tree};
+use thermae_schemas::JsonText;
 
 /// What stands in the place of a value that is left out.
 const REDACTED: &str = "[redacted]";
@@ -16,7 +16,7 @@ pub(super) struct Redact {
 /// Arguments, or why they are not written.
 #[derive(Debug, PartialEq)]
 pub(super) enum Shown {
-    Whole(Value),
+    Whole(JsonText),
     LeftOut(String),
 }
 
@@ -40,35 +40,34 @@ impl Redact {
             return large(arguments.len());
         }
         // In a value with a key that is there twice, a reader of the log would see one of the two.
-        match read_json(arguments) {
-            Ok(mut value) => {
-                if !self.patterns.is_empty() {
-                    self.hide(&mut value, &mut String::new());
-                }
-                // What stands in the place of a value can be longer, and so can a number that is written anew.
-                match value.to_string().len() {
-                    bytes if bytes > self.largest => large(bytes),
-                    _ => Shown::Whole(value),
-                }
+        let written = Tree::read(arguments).and_then(|mut tree| {
+            if !self.patterns.is_empty() {
+                self.hide(&mut tree, &mut String::new());
             }
+            JsonText::new(tree.to_string())
+        });
+        match written {
+            // What stands in the place of a value can be longer.
+            Ok(text) if text.raw().get().len() > self.largest => large(text.raw().get().len()),
+            Ok(text) => Shown::Whole(text),
             // The error would quote a value.
             Err(_) => Shown::LeftOut("JSON readers may differ on them".to_owned()),
         }
     }
 
-    fn hide(&self, value: &mut Value, path: &mut String) {
+    fn hide(&self, value: &mut Tree, path: &mut String) {
         match value {
-            Value::Object(fields) => {
+            Tree::Object(fields) => {
                 fields.iter_mut().for_each(|(key, value)| self.below(&key.to_lowercase(), value, path))
             }
-            Value::Array(items) => {
+            Tree::List(items) => {
                 items.iter_mut().enumerate().for_each(|(at, value)| self.below(&at.to_string(), value, path));
             }
             _ => {}
         }
     }
 
-    fn below(&self, name: &str, value: &mut Value, path: &mut String) {
+    fn below(&self, name: &str, value: &mut Tree, path: &mut String) {
         let before = path.len();
         if before > 0 {
             path.push('/');
@@ -77,7 +76,7 @@ impl Redact {
         let segments = name.split('/').map(|segment| if segment.is_empty() { "\u{fffd}" } else { segment });
         path.push_str(&segments.collect::<Vec<_>>().join("/"));
         if self.patterns.iter().any(|pattern| pattern.matches(path)) {
-            *value = Value::from(REDACTED);
+            *value = Tree::Text(REDACTED.to_owned());
         } else {
             self.hide(value, path);
         }
@@ -87,14 +86,14 @@ impl Redact {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn shown(patterns: &[&str], arguments: &Value) -> Value {
         let patterns: Vec<_> = patterns.iter().map(|text| (*text).to_owned()).collect();
         match Redact::new(&patterns, 1000).unwrap().show(&arguments.to_string()) {
-            Shown::Whole(value) => value,
+            Shown::Whole(text) => text.read().unwrap(),
             Shown::LeftOut(why) => json!(why),
         }
     }
@@ -135,14 +134,13 @@ mod tests {
     #[test]
     fn what_is_too_large_or_ambiguous_is_left_out() {
         let redact = Redact::new(&[], 20).unwrap();
-        assert_eq!(redact.show(r#"{"n": 1}"#), Shown::Whole(json!({ "n": 1 })));
+        let whole = |text: &str| Shown::Whole(JsonText::new(text.to_owned()).unwrap());
+        assert_eq!(redact.show("{\"n\":\n1.50 }"), whole(r#"{"n":1.50}"#), "numbers stay as they were written");
         assert!(matches!(redact.show(r#"{"n": 1, "n": 2}"#), Shown::LeftOut(_)));
         assert!(matches!(redact.show(&format!("{{\"n\": {}}}", "1".repeat(20))), Shown::LeftOut(_)));
         assert!(Redact::new(&[String::new()], 20).is_err());
-        // Written anew, they would be larger.
-        assert_eq!(redact.show(r#"{"n":[1e15,1e15]}"#), Shown::LeftOut("45 bytes are too many".to_owned()));
         let hides = Redact::new(&["*".to_owned()], 20).unwrap();
-        assert_eq!(hides.show(r#"{"n": 1}"#), Shown::Whole(json!({ "n": REDACTED })));
+        assert_eq!(hides.show(r#"{"n": 1}"#), whole(r#"{"n":"[redacted]"}"#));
         assert!(matches!(hides.show(r#"{"n": 1, "m": 2}"#), Shown::LeftOut(_)));
     }
 }

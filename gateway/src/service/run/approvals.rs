@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
-use thermae_schemas::{Approval, PendingApproval};
+use thermae_schemas::{Approval, JsonText, PendingApproval};
 
 use super::super::views::ApprovalView;
 
@@ -26,7 +24,7 @@ pub(super) struct Approvals {
 struct Waiting {
     call: String,
     tool: String,
-    arguments: Option<Box<RawValue>>,
+    arguments: Option<JsonText>,
     pattern: String,
     next: NonZeroU32,
     within_ms: u64,
@@ -36,12 +34,11 @@ struct Waiting {
 impl Waiting {
     fn new(asked: PendingApproval) -> Self {
         let PendingApproval { call, tool, arguments, pattern, next, left_ms, .. } = asked;
-        let arguments = arguments.and_then(|arguments: Value| to_raw_value(&arguments).ok());
         Self { call, tool, arguments, pattern, next, within_ms: left_ms, since: Instant::now() }
     }
 
     fn bytes(&self) -> usize {
-        let arguments = self.arguments.as_ref().map_or(0, |arguments| arguments.get().len());
+        let arguments = self.arguments.as_ref().map_or(0, |arguments| arguments.raw().get().len());
         PER_CALL + arguments + self.tool.len() + self.pattern.len()
     }
 
@@ -121,8 +118,6 @@ impl Approvals {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -130,7 +125,7 @@ mod tests {
         let asked = |call: &str| Approval {
             call: call.to_owned(),
             tool: "t".to_owned(),
-            arguments: json!({ "n": 18_446_744_073_709_551_615_u64 }),
+            arguments: JsonText::new(r#"{"n":18446744073709551617,"a":1.50}"#.to_owned()).unwrap(),
             pattern: "t".to_owned(),
             next: NonZeroU32::MIN,
             reply_to: "acme.w".to_owned(),
@@ -142,7 +137,7 @@ mod tests {
         }
         let views = approvals.views(Instant::now());
         assert_eq!((views.len(), approvals.count()), (2, 2), "the same event can come twice");
-        assert_eq!(views[0].arguments.as_ref().unwrap().get(), r#"{"n":18446744073709551615}"#);
+        assert_eq!(views[0].arguments.as_ref().unwrap().raw().get(), r#"{"n":18446744073709551617,"a":1.50}"#);
         approvals.over("a");
         approvals.over("none");
         assert_eq!(approvals.views(Instant::now())[0].call, "b");

@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use thermae_bridge::read::read_answer;
@@ -36,10 +34,14 @@ pub(super) struct Calls {
 
 struct Waiting {
     call: ToolCall,
-    /// The event, as the fleet sent it.
-    text: Bytes,
     since: Instant,
     reply: oneshot::Sender<Reply>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        PER_CALL + self.call.arguments.raw().get().len()
+    }
 }
 
 /// What came of an answer.
@@ -68,22 +70,21 @@ impl Calls {
     }
 
     /// Adds a call. `None` if too many wait already.
-    pub(super) fn ask(&mut self, mut call: ToolCall, text: Bytes) -> Option<oneshot::Receiver<Reply>> {
+    pub(super) fn ask(&mut self, call: ToolCall) -> Option<oneshot::Receiver<Reply>> {
         if self.waiting.len() >= MOST_WAITING {
             return None;
         }
-        // They are in the text, with every digit.
-        call.arguments = serde_json::Value::Null;
         let (reply, answered) = oneshot::channel();
-        self.bytes += text.len() + PER_CALL;
-        self.waiting.push_back(Waiting { call, text, since: Instant::now(), reply });
+        let waiting = Waiting { call, since: Instant::now(), reply };
+        self.bytes += waiting.bytes();
+        self.waiting.push_back(waiting);
         Some(answered)
     }
 
     fn take(&mut self, call: &str) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.call.call == call)?;
         let waiting = self.waiting.remove(at)?;
-        self.bytes -= waiting.text.len() + PER_CALL;
+        self.bytes -= waiting.bytes();
         Some(waiting)
     }
 
@@ -131,40 +132,36 @@ impl Calls {
 
     /// The calls that wait.
     pub(super) fn views(&self, now: Instant) -> Vec<CallView> {
-        #[derive(Deserialize)]
-        struct Asked {
-            arguments: Box<RawValue>,
-        }
         let view = |waiting: &Waiting| {
-            let asked: Asked = serde_json::from_slice(&waiting.text).ok()?;
             let waited = u64::try_from(now.saturating_duration_since(waiting.since).as_millis()).unwrap_or(u64::MAX);
-            Some(CallView {
+            CallView {
                 call: waiting.call.call.clone(),
                 tool: waiting.call.tool.clone(),
-                arguments: asked.arguments,
+                arguments: waiting.call.arguments.clone(),
                 within_ms: waiting.call.within_ms,
                 waited_ms: waited,
                 left_ms: waiting.call.within_ms.saturating_sub(waited),
-            })
+            }
         };
-        self.waiting.iter().filter_map(view).collect()
+        self.waiting.iter().map(view).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use thermae_schemas::JsonText;
+
     use super::*;
 
     fn asked(calls: &mut Calls, id: &str) -> oneshot::Receiver<Reply> {
-        let text = format!(r#"{{"event":"tool_call","call":"{id}","arguments":{{"n":1180591620717411303424}}}}"#);
         let call = ToolCall {
             call: id.to_owned(),
             tool: "t".to_owned(),
-            arguments: serde_json::json!({}),
+            arguments: JsonText::new(r#"{"n":1180591620717411303424}"#.to_owned()).unwrap(),
             reply_to: "r".to_owned(),
             within_ms: 1000,
         };
-        calls.ask(call, text.into()).unwrap()
+        calls.ask(call).unwrap()
     }
 
     #[test]
@@ -172,7 +169,7 @@ mod tests {
         let mut calls = Calls::default();
         let mut reply = asked(&mut calls, "a");
         let view = &calls.views(Instant::now())[0];
-        assert_eq!((view.call.as_str(), view.arguments.get()), ("a", r#"{"n":1180591620717411303424}"#));
+        assert_eq!((view.call.as_str(), view.arguments.raw().get()), ("a", r#"{"n":1180591620717411303424}"#));
         assert!(calls.answer("a", b"{\"oka\": 1}").is_err() && calls.answer("a", b"1").is_err(), "it still waits");
         assert_eq!(calls.answer("a", br#"{"ok": 0.10}"#), Ok(Answered::Taken));
         assert_eq!(reply.try_recv().unwrap().unwrap().get(), "0.10");

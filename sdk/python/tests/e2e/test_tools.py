@@ -2,17 +2,20 @@
 
 import inspect
 import json
+import math
 import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
 from fleets import any_fleet
 from signatures import Hints, Reading
 from values import VALUES, Pair
 
-from thermae import Sandbox, Tool, ToolSpec, declare_tool, tool
+from thermae import Sandbox, Tool, ToolSpec, declare_tool, errors, tool
 from thermae._tools import as_tool
 
 
@@ -49,6 +52,78 @@ def test_integers_of_any_size_arrive_with_all_their_digits() -> None:
     with Sandbox(tools=[keep], **any_fleet(1)) as box:
         result = box.run("print([await keep(n) for n in numbers] == numbers)", inputs={"numbers": numbers})
     assert (seen, result.stdout) == (numbers, "True\n")
+
+
+def any_json(chosen: random.Random, depth: int = 0) -> Any:
+    """A value of JSON: integers of any size, floats of any kind, keys in any order."""
+    kind = chosen.choice("iiffsb" if depth == 4 else "iiffsblldd")
+    if kind in "ld":
+        items = [any_json(chosen, depth + 1) for _ in range(chosen.randrange(5))]
+        if kind == "l":
+            return items
+        return {"".join(chosen.choices('zaB é\\"/\n', k=3)) + str(place): item for place, item in enumerate(items)}
+    if kind == "i":
+        return chosen.choice([1, -1]) * chosen.getrandbits(chosen.choice([3, 53, 54, 63, 64, 65, 200]))
+    if kind == "f":
+        (number,) = struct.unpack("<d", chosen.randbytes(8))
+        return number if math.isfinite(number) else -0.0
+    return chosen.choice([None, True, False]) if kind == "b" else "".join(chosen.choices("a\u00e4\U0001f600\0", k=4))
+
+
+def test_numbers_and_the_order_of_keys_stay_on_all_ways() -> None:
+    seen: list[Any] = []
+
+    @tool
+    def echo(value: Any) -> Any:
+        seen.append(value)
+        return value
+
+    def schemaless(**arguments: Any) -> Any:
+        seen.append(arguments["value"])
+        return arguments["value"]
+
+    raw: ToolSpec = {"name": "raw", "handler": schemaless}
+    code = """
+class Shown:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"application/json": values, "text/plain": repr(values)}
+print(repr(await echo(values)) == repr(await raw(value=values)) == repr(values))
+Shown()
+"""
+    values = [any_json(random.Random()) for _ in range(200)]
+    with Sandbox(tools=[echo, raw], **any_fleet(1)) as box:
+        result = box.run(code, inputs={"values": values})
+    assert result.stdout == "True\n", result.error
+    assert result.value is not None
+    for found in [*map(repr, seen), result.value["text/plain"], repr(result.value["application/json"])]:
+        assert found == repr(values)
+    assert len(seen) == 2
+
+
+def test_what_is_two_values_to_readers_is_refused_with_its_place() -> None:
+    twice: dict[Any, int] = {1: 0, "1": 1}
+
+    @tool
+    def odd(wanted: int) -> Any:
+        return {"n": [10**400, twice][wanted]}
+
+    code = """
+for call in [lambda: odd(0), lambda: odd(1), lambda: odd(wanted={1: 0, "1": 1}), lambda: odd(wanted=[10**400])]:
+    try:
+        await call()
+    except ToolError as error:
+        print(error)
+"""
+    with Sandbox(tools=[odd], **any_fleet(1)) as box:
+        lines = box.run(code).stdout.splitlines()
+        wrong: list[tuple[Any, str]] = [([10**400], "/0: number out of range"), (twice, '/1: the key "1" stands twice')]
+        for value, why in wrong:
+            with pytest.raises(errors.SchemaViolation, match=f"at /inputs/x/value{why}"):
+                box.run("", inputs={"x": value})
+    wanted = ["/ok/n: number out", '/ok/n/1: the key "1"', '/wanted/1: the key "1"', "/wanted/0: number out"]
+    assert len(lines) == len(wanted)
+    for line, place in zip(lines, wanted, strict=True):
+        assert f"at {place}" in line
 
 
 def test_a_lone_dict_is_the_argument_of_a_parameter_that_takes_one() -> None:

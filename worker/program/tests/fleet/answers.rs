@@ -75,7 +75,7 @@ async fn give_the_slot_back(fleet: &mut Fleet, worker: &Worker, busy: &Job) {
 async fn a_paused_run_gets_all_the_answers_that_an_unpaused_one_gets() {
     let mut fleet = Fleet::new().await;
     let worker = fleet.worker(one_slot()).await;
-    let (tenant, large) = (fleet.tenant.clone(), ToolReply::Ok(json!("x".repeat(LARGE))));
+    let (tenant, large) = (fleet.tenant.clone(), ToolReply::Ok(json!("x".repeat(LARGE)).into()));
     let mut answered = 0.0;
     for paused in [false, true] {
         let job = gathers(20);
@@ -117,7 +117,7 @@ async fn beyond_the_bounds_calls_are_refused_and_another_tenant_is_served() {
     };
     let worker = fleet.worker(options).await;
     let (greedy, other) = (fleet.tenant.clone(), TenantName::new("globex").unwrap());
-    let large = ToolReply::Ok(json!("x".repeat(LARGE)));
+    let large = ToolReply::Ok(json!("x".repeat(LARGE)).into());
     // Two runs of one tenant: two answers in memory, three on the disk, and the rest nowhere.
     let (first, second, third) = (gathers(10), gathers(10), gathers(4));
     let mut flood = calls_of(&mut fleet, &greedy, &first, 10).await;

@@ -65,17 +65,17 @@ async fn the_tool_hears_of_a_call_only_after_a_yes() {
     fleet.submit(&job).await;
     // Calls that need no approval go on as before.
     let call = fleet.tool_call(&job).await;
-    fleet.answer(&call, ToolReply::Ok(json!("seen"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("seen").into())).await;
     let question = asked(&mut fleet, &job).await;
     assert_eq!((question.tool.as_str(), question.pattern.as_str(), question.next.get()), ("transfer", "transfer", 1));
-    assert_eq!(question.arguments, json!({ "amount": 900 }));
+    assert_eq!(json!(question.arguments), json!({ "amount": 900 }));
     assert!(question.within_ms > 200_000, "{question:?}");
     // An answer is no decision, and neither is what says less than yes.
     let answer = format!(r#"{{"protocol": 1, "call": "{}", "ok": "sent"}}"#, question.call);
     let call = thermae_schemas::ToolCall {
         call: question.call.clone(),
         tool: "transfer".into(),
-        arguments: json!({}),
+        arguments: json!({}).into(),
         reply_to: question.reply_to.clone(),
         within_ms: 1,
     };
@@ -86,8 +86,8 @@ async fn the_tool_hears_of_a_call_only_after_a_yes() {
     assert_eq!((decided.verdict, decided.error), (Some(yes(1)), None));
     assert_eq!(over(&mut fleet, &job).await.verdict, Some(yes(1)));
     let call = fleet.tool_call(&job).await;
-    assert!(call.arguments == json!({ "amount": 900 }) && call.call != question.call, "{call:?}");
-    fleet.answer(&call, ToolReply::Ok(json!("sent"))).await;
+    assert!(json!(call.arguments) == json!({ "amount": 900 }) && call.call != question.call, "{call:?}");
+    fleet.answer(&call, ToolReply::Ok(json!("sent").into())).await;
 
     let question = asked(&mut fleet, &job).await;
     let no = Verdict::deny(Some("not this account".into()));
@@ -122,7 +122,8 @@ print(await one(9))
     for _ in 0..4 {
         questions.push(asked(&mut fleet, &job).await);
     }
-    let mut amounts: Vec<_> = questions.iter().map(|question| question.arguments["amount"].as_i64().unwrap()).collect();
+    let mut amounts: Vec<_> =
+        questions.iter().map(|question| json!(question.arguments)["amount"].as_i64().unwrap()).collect();
     amounts.sort_unstable();
     assert_eq!(amounts, [0, 1, 2, 3]);
     assert!(decider.decide(&fleet, &job, &questions[0], yes(3)).await.error.is_none());
@@ -132,7 +133,7 @@ print(await one(9))
             EventBody::Decided(decided) => settled.push(decided.call),
             EventBody::ToolCall(call) => {
                 sent += 1;
-                fleet.answer(&call, ToolReply::Ok(json!("sent"))).await;
+                fleet.answer(&call, ToolReply::Ok(json!("sent").into())).await;
             }
             other => panic!("{other:?}"),
         }
@@ -149,7 +150,7 @@ print(await one(9))
     let last = asked(&mut fleet, &job).await;
     assert!(decider.decide(&fleet, &job, &last, yes(1)).await.error.is_none());
     let call = fleet.tool_call(&job).await;
-    fleet.answer(&call, ToolReply::Ok(json!("last"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("last").into())).await;
     let outcome = fleet.outcome(&job).await;
     assert_eq!(outcome.stdout, "['approval_denied', 'sent', 'sent', 'sent']\nlast\n", "{outcome:?}");
     assert_eq!((worker.count(APPROVALS, "approved"), worker.count(APPROVALS, "approved_before")), (2.0, 2.0));
@@ -297,7 +298,7 @@ async fn time_that_waits_for_approval_counts_as_a_pause() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(decider.decide(&fleet, &job, &question, yes(1)).await.error.is_none());
     let call = fleet.tool_call(&job).await;
-    fleet.answer(&call, ToolReply::Ok(json!("sent"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("sent").into())).await;
     let outcome = fleet.outcome(&job).await;
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "sent\n"), "{outcome:?}");
     assert!(outcome.usage.paused_ms >= 1500.0, "{:?}", outcome.usage);
@@ -328,11 +329,11 @@ async fn a_question_that_reaches_nobody_waits_only_if_the_run_does() {
         }
     };
     let asked = within("the call that waits", asked).await;
-    assert_eq!((asked.tool.as_str(), &asked.arguments), ("transfer", &Some(json!({ "amount": 900 }))));
+    assert_eq!((asked.tool.as_str(), json!(asked.arguments)), ("transfer", json!({ "amount": 900 })));
     let question = Approval {
         call: asked.call,
         tool: asked.tool,
-        arguments: Value::Null,
+        arguments: Value::Null.into(),
         pattern: asked.pattern,
         next: asked.next,
         reply_to: asked.reply_to,
@@ -364,7 +365,7 @@ async fn decisions_are_written_down_before_the_call_is_made() {
         let call = fleet.tool_call(&job).await;
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.lines().last().unwrap().contains("\"event\":\"decision\""), "{text}");
-        fleet.answer(&call, ToolReply::Ok(json!("sent"))).await;
+        fleet.answer(&call, ToolReply::Ok(json!("sent").into())).await;
     }
     let denied = asked(&mut fleet, &job).await;
     decider.send(&fleet, &denied, &Decision::new(job.id.clone(), denied.call.clone(), Verdict::deny(None))).await;

@@ -34,7 +34,7 @@ except ToolError as error:
     for amount in [5, 6] {
         let call = fleet.tool_call(&job).await;
         assert_eq!(json!(call.arguments), json!({ "amount": amount }));
-        fleet.answer(&call, ToolReply::Ok(json!(format!("sent {amount}")))).await;
+        fleet.answer(&call, ToolReply::Ok(json!(format!("sent {amount}")).into())).await;
     }
     let outcome = fleet.outcome(&job).await;
     let no = "capability_refused: \"transfer\" is not allowed: capabilities[0] (transfer): ";
@@ -69,7 +69,7 @@ except ToolError as error:
         fleet.submit_to(&worker.id, &job).await;
         if !refused {
             let call = fleet.tool_call(&job).await;
-            fleet.answer(&call, ToolReply::Ok(json!("sent"))).await;
+            fleet.answer(&call, ToolReply::Ok(json!("sent").into())).await;
         }
         let said = if refused { "capability_refused\n" } else { "sent\n" };
         assert_eq!(fleet.outcome(&job).await.stdout, said, "{set}");
@@ -95,7 +95,7 @@ except TimeoutError as error:
     let job = limited(python(code), &["look", "slow"], set);
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
-    fleet.answer(&call, ToolReply::Ok(json!([1]))).await;
+    fleet.answer(&call, ToolReply::Ok(json!([1]).into())).await;
     let outcome = fleet.outcome(&job).await;
     let lines: Vec<_> = outcome.stdout.lines().collect();
     let wrong = "tool_answer: the result does not match the schema of capabilities[0]: ";

@@ -193,6 +193,11 @@ async fn serve(mut socket: UnixStream, script: &Script, name: &str) -> std::io::
                             exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
                         }
                         ("die", _) => return Ok(()),
+                        ("tell", text) => ended(&mut socket, frame.run, Some(text.to_owned())).await?,
+                        ("input", name) => {
+                            send(&mut socket, Frame::raw(Kind::Stdout, frame.run, run.inputs[name].get())).await?;
+                            exit(&mut socket, frame.run, End::Exited { code: 0 }).await?;
+                        }
                         ("value", n) => ended(&mut socket, frame.run, Some(many(n))).await?,
                         ("show", n) => {
                             send(&mut socket, Frame::raw(Kind::Display, frame.run, many(n))).await?;

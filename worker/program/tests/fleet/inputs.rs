@@ -89,7 +89,7 @@ except ToolError as error:
     let failure = |kind: &str| ToolFailure {
         kind: Some(kind.to_owned()),
         message: "no such city".into(),
-        data: Some(json!({ "city": "Atlantis" })),
+        data: Some(json!({ "city": "Atlantis" }).into()),
     };
     for kind in ["KeyError", "CityError"] {
         let call = fleet.tool_call(&job).await;

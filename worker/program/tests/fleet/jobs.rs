@@ -11,7 +11,7 @@ async fn a_job_runs_in_a_fresh_sandbox_and_its_outcome_returns() {
     let job = python("print(1 + 1)\n40 + 2");
     let outcome = fleet.run(&job).await;
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Succeeded, "2\n"), "{outcome:?}");
-    assert_eq!(outcome.value.unwrap()["text/plain"], "42");
+    assert_eq!(outcome.value.unwrap()["text/plain"].raw().get(), "\"42\"");
     assert_eq!((outcome.exit_code, outcome.worker.as_ref()), (Some(0), Some(&worker.id)));
     assert!(outcome.usage.wall_ms > 0.0 && outcome.limits.unwrap().memory_bytes == 256 << 20);
     assert!(fleet.recorded(&job).await.is_some(), "recorded before it was published");

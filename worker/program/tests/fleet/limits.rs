@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use thermae_schemas::{ErrorCode, Job, SessionName, Status, TenantName, ToolReply, ToolSpec};
+use thermae_schemas::{ErrorCode, InputValue, Job, JsonText, SessionName, Status, TenantName, ToolReply, ToolSpec};
 use thermae_service::units::ByteSize;
 use thermae_worker::{Bounds, Options};
 
@@ -38,7 +38,7 @@ async fn things_displayed_beyond_the_bound_are_left_out_and_a_note_says_so() {
     let worker = scripted(&fleet, options()).await;
     let outcome = fleet.run(&python("shows 5000")).await;
     assert_eq!((outcome.status, outcome.displays.len()), (Status::Succeeded, 1001));
-    let note = outcome.displays[1000]["text/plain"].as_str().unwrap();
+    let note = outcome.displays[1000]["text/plain"].raw().get();
     assert!(note.contains("4000 more not shown") && note.contains("bounds.displays"), "{note}");
     worker.end().await;
 }
@@ -48,9 +48,9 @@ async fn what_is_too_large_to_display_is_left_out_and_smaller_things_are_not() {
     let mut fleet = Fleet::new().await;
     let worker = scripted(&fleet, bounded(|b| b.display_bytes = ByteSize(100))).await;
     let outcome = fleet.run(&python("show 100")).await;
-    let note = outcome.displays[0]["text/plain"].as_str().unwrap();
+    let note = outcome.displays[0]["text/plain"].raw().get();
     assert!(note.contains("1 more not shown") && note.contains("100 bytes"), "{note}");
-    assert_eq!(fleet.run(&python("show 1")).await.displays[0]["x"], json!([{"": 0}, 0]));
+    assert_eq!(json!(fleet.run(&python("show 1")).await.displays[0]["x"]), json!([{"": 0}, 0]));
     worker.end().await;
 }
 
@@ -60,7 +60,7 @@ async fn values_beyond_a_million_are_not_shown_and_not_sent() {
     let worker = scripted(&fleet, options()).await;
     let outcome = fleet.run(&python("value 600000")).await;
     let value = outcome.value.unwrap();
-    assert!(value["text/plain"].as_str().unwrap().contains("more than 1000000 values"), "{value:?}");
+    assert!(value["text/plain"].raw().get().contains("more than 1000000 values"), "{value:?}");
     let mut job = tools("call 600000");
     let outcome = fleet.run(&job).await;
     assert!(outcome.stdout.contains("tool_arguments") && outcome.stdout.contains("values"), "{outcome:?}");
@@ -68,6 +68,51 @@ async fn values_beyond_a_million_are_not_shown_and_not_sent() {
     job.tools[0].input_schema = Some((&json!({"type": "object"})).into());
     let outcome = fleet.run(&job).await;
     assert!(outcome.stdout.contains("more than 100000 values"), "{outcome:?}");
+    worker.end().await;
+}
+
+/// No reader on the way writes JSON anew: not the worker, not the messages, and not the client that reads them.
+#[tokio::test(flavor = "multi_thread")]
+async fn json_of_any_form_comes_through_as_it_was_written() {
+    let mut fleet = Fleet::new().await;
+    let worker = scripted(&fleet, options()).await;
+    for _ in 0..20 {
+        let list = thermae_testkit::json::list(20);
+        let text = JsonText::new(list.clone()).unwrap();
+        let mut job = tools(&format!(r#"frame {{"call":1,"name":"look","arguments":{{"v":{list}}}}}"#));
+        job.tools[0].input_schema = Some(json!({"properties": {"v": {"items": {"not": {"const": "no"}}}}}).into());
+        fleet.submit(&job).await;
+        let call = fleet.tool_call(&job).await;
+        assert_eq!(call.arguments.raw().get(), format!(r#"{{"v":{list}}}"#));
+        fleet.answer(&call, ToolReply::Ok(text.clone())).await;
+        assert_eq!(fleet.outcome(&job).await.stdout, list);
+        let mut job = python("input x");
+        job.inputs.insert("x".into(), InputValue::Value(text.clone()));
+        assert_eq!(fleet.run(&job).await.stdout, list);
+        let outcome = fleet.run(&python(&format!(r#"tell {{"b/x":{list},"a/x":0}}"#))).await;
+        assert_eq!(outcome.value.unwrap()["b/x"], text);
+    }
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_the_same_to_all_readers_is_refused_with_its_place() {
+    let mut fleet = Fleet::new().await;
+    let worker = scripted(&fleet, options()).await;
+    for (json, why) in [
+        (r#"[{"n": 1e400}]"#, "/0/n: number out of range"),
+        (r#"[{"a": 1, "\u0061": 2}]"#, "/0/a: the key \"a\" stands twice"),
+    ] {
+        let outcome =
+            fleet.run(&tools(&format!(r#"frame {{"call":1,"name":"look","arguments":{{"v":{json}}}}}"#))).await;
+        assert!(outcome.stdout.starts_with("tool_arguments: ") && outcome.stdout.contains(&format!("at /v{why}")));
+        let job = tools(r#"frame {"call":1,"name":"look","arguments":{}}"#);
+        fleet.submit(&job).await;
+        let call = fleet.tool_call(&job).await;
+        fleet.answer(&call, ToolReply::Ok(JsonText::new(json.to_owned()).unwrap())).await;
+        let outcome = fleet.outcome(&job).await;
+        assert!(outcome.stdout.starts_with("tool_answer: ") && outcome.stdout.contains(&format!("at /ok{why}")));
+    }
     worker.end().await;
 }
 
@@ -96,7 +141,7 @@ async fn a_jobs_tool_calls_are_counted_and_the_code_hears_how_to_have_more() {
     fleet.submit(&job).await;
     for n in 0..2 {
         let call = fleet.tool_call(&job).await;
-        fleet.answer(&call, ToolReply::Ok(json!(n))).await;
+        fleet.answer(&call, ToolReply::Ok(json!(n).into())).await;
     }
     let outcome = fleet.outcome(&job).await;
     let lines: Vec<_> = outcome.stdout.lines().collect();

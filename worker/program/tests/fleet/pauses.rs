@@ -60,7 +60,7 @@ async fn a_paused_run_has_no_slot_no_credit_and_all_the_time_of_its_pause() {
     // Together, the waits are longer than the wall clock of each.
     tokio::time::sleep(Duration::from_secs(2)).await;
     for (job, call) in jobs.iter().zip(&calls) {
-        fleet.answer(call, ToolReply::Ok(json!(job.id))).await;
+        fleet.answer(call, ToolReply::Ok(json!(job.id).into())).await;
         let outcome = fleet.outcome(job).await;
         assert_eq!((outcome.status, outcome.stdout), (Status::Succeeded, format!("{}\n", job.id)));
         let usage = outcome.usage;
@@ -93,7 +93,7 @@ async fn a_run_goes_on_only_when_it_has_a_slot() {
         }
     };
     within("the slot of the other job", has_it).await;
-    fleet.answer(&call, ToolReply::Ok(json!("on"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("on").into())).await;
     // The first outcome is that of the job that had the slot.
     let (first, second) = (fleet.outcome(&busy).await, fleet.outcome(&job).await);
     assert_eq!((first.stdout.as_str(), second.stdout.as_str()), ("busy\n", "on\n"));
@@ -116,7 +116,7 @@ async fn where_too_many_are_paused_a_wait_counts_against_the_wall_clock() {
     let outcome = fleet.outcome(&second).await;
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::TimedOut, ErrorCode::WallTimeout));
     assert_eq!(worker.count(REFUSED, ""), 1.0);
-    fleet.answer(&call, ToolReply::Ok(json!(1))).await;
+    fleet.answer(&call, ToolReply::Ok(json!(1).into())).await;
     assert_eq!(fleet.outcome(&first).await.stdout, "1\n");
     worker.end().await;
 }
@@ -157,7 +157,7 @@ async fn a_session_waits_as_well_and_keeps_its_variables() {
     fleet.submit(&print).await;
     assert_eq!(fleet.outcome(&print).await.stdout, "meanwhile\n");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    fleet.answer(&call, ToolReply::Ok(json!(41))).await;
+    fleet.answer(&call, ToolReply::Ok(json!(41).into())).await;
     let outcome = fleet.outcome(&job).await;
     assert_eq!((outcome.stdout.as_str(), outcome.session.unwrap().alive), ("41\n", true));
     let next = session_job("s", "print(x + 1)");

@@ -238,7 +238,7 @@ async fn a_tenants_own_bound_holds_below_the_pools() {
     let call = fleet.tool_call(&busy).await;
     let outcome = at(&mut fleet, &worker.id, &session_job("c", "1")).await;
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionLimit));
-    fleet.answer(&call, thermae_schemas::ToolReply::Ok(serde_json::Value::Null)).await;
+    fleet.answer(&call, thermae_schemas::ToolReply::Ok(serde_json::Value::Null.into())).await;
     assert_eq!(fleet.outcome(&busy).await.status, Status::Succeeded);
     worker.end().await;
 }

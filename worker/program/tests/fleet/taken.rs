@@ -125,11 +125,11 @@ async fn what_a_run_sends_goes_to_whoever_took_it_over() {
     let event = third.event().await;
     assert_eq!((&event.job, &event.body), (&job.id, &EventBody::Superseded {}));
     // An answer of the client before still counts.
-    fleet.answer(&first, ToolReply::Ok(json!("b"))).await;
+    fleet.answer(&first, ToolReply::Ok(json!("b").into())).await;
     let event = second.event().await;
     assert!(matches!(&event.body, EventBody::Stdout { seq: 1, text } if text == "b\n"), "{event:?}");
     let call = second.tool_call().await;
-    fleet.answer(&call, ToolReply::Ok(json!("c"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("c").into())).await;
     assert!(matches!(second.event().await.body, EventBody::Stdout { seq: 2, .. }));
     assert_eq!(second.printed(&job).await, "a\nb\nc\n");
     // It has ended. Whoever asks this worker for it gets its outcome.
@@ -152,7 +152,7 @@ async fn an_outcome_goes_to_whoever_took_the_run_over_though_the_worker_was_not_
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
     second.take(&fleet, &job).await;
-    fleet.answer(&call, ToolReply::Ok(json!("b"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("b").into())).await;
     assert_eq!(second.printed(&job).await, "b\n");
     assert_eq!(fleet.event_of(&job).await, EventBody::Superseded {});
     // A copy of the job's message finds the outcome, and answers as the record says.
@@ -173,7 +173,7 @@ async fn a_run_that_was_taken_over_before_it_started_is_its_takers() {
     assert!(matches!(taken, TakeOver::Assigned { attempt: 1, previous: Some(_) }), "{taken:?}");
     fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
     let call = second.tool_call().await;
-    fleet.answer(&call, ToolReply::Ok(json!("b"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("b").into())).await;
     assert!(matches!(second.event().await.body, EventBody::Stdout { .. }));
     assert_eq!(second.printed(&job).await, "b\n");
     assert_eq!(fleet.depth(&names::reply_queue(&fleet.tenant, &fleet.client)).await, 0);
@@ -207,10 +207,10 @@ async fn a_call_that_reaches_nobody_waits_for_whoever_takes_the_run_over() {
     let taken = second.take(&fleet, &job).await;
     second.ask(&fleet, &worker.id, &job, Some(taken)).await;
     let call = second.info().await.1.calls.remove(0).into_call().unwrap();
-    assert_eq!((call.arguments.clone(), &call.call), (json!({"n": 1}), &calls[0].call));
-    fleet.answer(&call, ToolReply::Ok(json!("b"))).await;
+    assert_eq!((json!(call.arguments), &call.call), (json!({"n": 1}), &calls[0].call));
+    fleet.answer(&call, ToolReply::Ok(json!("b").into())).await;
     let call = second.tool_call().await;
-    fleet.answer(&call, ToolReply::Ok(json!("c"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("c").into())).await;
     assert_eq!(second.printed(&job).await, "b\nc\n");
     worker.end().await;
 }

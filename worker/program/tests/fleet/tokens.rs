@@ -90,7 +90,7 @@ async fn a_call_needs_the_leave_of_every_block_and_of_the_job() {
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
     assert_eq!(json!(call.arguments), json!({"amount": 50}));
-    fleet.answer(&call, ToolReply::Ok(json!("paid"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("paid").into())).await;
     let outcome = fleet.outcome(&job).await;
     let [own, later, paid, first] = lines(&outcome).try_into().unwrap();
     assert!(own.starts_with("capability_refused: ") && own.contains("amount > 10 does not hold"), "{own}");
@@ -157,7 +157,7 @@ async fn a_token_that_expires_while_a_job_runs_allows_no_further_call() {
 
 /// Answers the first call of a job, and looks what comes of the second one.
 async fn second_call_is_refused(fleet: &mut Fleet, job: &Job, call: &ToolCall, code: &str) {
-    fleet.answer(call, ToolReply::Ok(json!("paid"))).await;
+    fleet.answer(call, ToolReply::Ok(json!("paid").into())).await;
     let outcome = fleet.outcome(job).await;
     let said = lines(&outcome);
     assert_eq!(said[0], "paid", "{outcome:?}");
@@ -177,7 +177,7 @@ async fn the_calls_of_a_token_go_to_the_client_that_it_names() {
     delivery.ack().await.unwrap();
     let event: Event = serde_json::from_slice(&delivery.message.body).unwrap();
     let EventBody::ToolCall(call) = event.body else { panic!("{event:?}") };
-    fleet.answer(&call, ToolReply::Ok(json!("paid"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("paid").into())).await;
     // The client that has the run hears only of its end.
     let EventBody::Result(outcome) = fleet.event_of(&job).await else { panic!("no outcome") };
     assert_eq!(outcome.stdout, "paid\n");

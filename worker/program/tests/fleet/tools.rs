@@ -31,8 +31,8 @@ async fn several_calls_are_in_flight_at_once_and_answered_in_any_order() {
         calls.push(fleet.tool_call(&job).await);
     }
     for call in calls.iter().rev() {
-        let n = call.arguments["n"].as_u64().unwrap();
-        fleet.answer(call, ToolReply::Ok(json!(n * 10))).await;
+        let n = json!(call.arguments)["n"].as_u64().unwrap();
+        fleet.answer(call, ToolReply::Ok(json!(n * 10).into())).await;
     }
     let outcome = fleet.outcome(&job).await;
     assert_eq!((outcome.stdout.as_str(), outcome.usage.tool_calls), ("[0, 10, 20, 30, 40]\n", 5), "{outcome:?}");
@@ -70,7 +70,7 @@ except ToolError as e:
     fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
     let call = fleet.tool_call(&job).await;
     assert_eq!(call.call.len(), 32, "128 bits");
-    fleet.answer(&call, ToolReply::Ok(json!(call.arguments))).await;
+    fleet.answer(&call, ToolReply::Ok(json!(call.arguments).into())).await;
     let outcome = fleet.outcome(&job).await;
     let lines: Vec<_> = outcome.stdout.lines().collect();
     assert_eq!(lines.len(), 6, "{outcome:?}");
@@ -109,7 +109,7 @@ for args, kwargs in [(['eve', 5, 'x'], {}), ([5], {'to': 'eve'}), (['eve'], {'no
     let mut job = with_tools(code, vec![pay]);
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
-    fleet.answer(&call, ToolReply::Ok(json!(call.arguments))).await;
+    fleet.answer(&call, ToolReply::Ok(json!(call.arguments).into())).await;
     assert_eq!(
         fleet.outcome(&job).await.stdout,
         "pay(to, /, amount, *, note: str = ...)\n\
@@ -132,9 +132,9 @@ async fn only_its_own_tenant_answers() {
     let job = with_tools("print(await look())", vec![tool("look")]);
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
-    fleet.answer_as(&TenantName::new("globex").unwrap(), &call, ToolReply::Ok(json!("forged"))).await;
-    fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
-    fleet.answer(&call, ToolReply::Ok(json!("late"))).await;
+    fleet.answer_as(&TenantName::new("globex").unwrap(), &call, ToolReply::Ok(json!("forged").into())).await;
+    fleet.answer(&call, ToolReply::Ok(json!("true").into())).await;
+    fleet.answer(&call, ToolReply::Ok(json!("late").into())).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
     worker.end().await;
 }
@@ -146,7 +146,7 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
     let job = with_tools("print(await look())", vec![tool("look")]);
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
-    let forged = ToolResult::new(call.call.clone(), ToolReply::Ok(json!("forged")));
+    let forged = ToolResult::new(call.call.clone(), ToolReply::Ok(json!("forged").into()));
     // RabbitMQ delivers this if another tenant's queue dead-letters a message under this tenant's key.
     let mut dead = Message {
         exchange: names::CALLS.into(),
@@ -184,7 +184,7 @@ async fn answers_that_their_tenant_did_not_send_are_dropped() {
         globex.publish(forged).await.unwrap().wait().await.unwrap();
     }
     // They were read first, because all answers share one queue.
-    fleet.answer(&call, ToolReply::Ok(json!("true"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("true").into())).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "true\n");
     assert_eq!(worker.count("thermae_worker_forged_total", ""), 6.0);
     worker.end().await;

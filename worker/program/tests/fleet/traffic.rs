@@ -131,7 +131,7 @@ async fn answers_that_no_call_waits_for_wait_apart() {
     let call = fleet.tool_call(&job).await;
     let apart = names::calls_apart_queue(&globex, &worker.id);
     // The first answer shows that the tenant sends too many.
-    fleet.answer_as(&globex, &call, ToolReply::Ok(json!(0))).await;
+    fleet.answer_as(&globex, &call, ToolReply::Ok(json!(0).into())).await;
     let set_apart = async {
         while fleet.bus.queue_depth(&apart).await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -139,7 +139,7 @@ async fn answers_that_no_call_waits_for_wait_apart() {
     };
     within("the tenant's own queue", set_apart).await;
     for n in 1..5 {
-        fleet.answer_as(&globex, &call, ToolReply::Ok(json!(n))).await;
+        fleet.answer_as(&globex, &call, ToolReply::Ok(json!(n).into())).await;
     }
     // One answer is taken, and its price is waited for. The next one is prefetched.
     let wait = async {
@@ -148,7 +148,7 @@ async fn answers_that_no_call_waits_for_wait_apart() {
         }
     };
     within("the others to wait there", wait).await;
-    fleet.answer(&call, ToolReply::Ok(json!("mine"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("mine").into())).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "mine\n");
     assert_eq!(fleet.depth(&apart).await, 2, "those of the other tenant wait on");
     worker.end().await;
@@ -171,7 +171,7 @@ async fn answers_that_another_tenant_moved_here_cost_the_keys_tenant_nothing() {
     let forged = Message { exchange: moved.name, key: call.reply_to.clone(), body: "{}".into(), ..Message::default() };
     fleet.bus.publish(forged).await.unwrap().wait().await.unwrap();
     // This one is behind it in the same queue.
-    fleet.answer(&call, ToolReply::Ok(json!("mine"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("mine").into())).await;
     assert_eq!(fleet.outcome(&job).await.stdout, "mine\n");
     assert_eq!(worker.count("thermae_worker_forged_total", ""), 1.0);
     let apart = names::calls_apart_queue(&fleet.tenant, &worker.id);

@@ -21,7 +21,7 @@ async fn run(fleet: &mut Fleet, job: &Job) -> (u32, Vec<String>) {
         match fleet.event_of(job).await {
             EventBody::ToolCall(call) => {
                 calls += 1;
-                fleet.answer(&call, ToolReply::Ok(json!("paid"))).await;
+                fleet.answer(&call, ToolReply::Ok(json!("paid").into())).await;
             }
             EventBody::Result(outcome) => return (calls, lines(&outcome)),
             _ => {}
@@ -93,13 +93,13 @@ print(*await asyncio.gather(*(one() for _ in range(5))), sep='\\n')
                 waiting.push(call);
                 if waiting.len() == jobs.len() {
                     for call in waiting.drain(..) {
-                        fleet.answer(&call, ToolReply::Ok(json!(null))).await;
+                        fleet.answer(&call, ToolReply::Ok(json!(null).into())).await;
                     }
                 }
             }
             EventBody::ToolCall(call) => {
                 calls += 1;
-                fleet.answer(&call, ToolReply::Ok(json!("paid"))).await;
+                fleet.answer(&call, ToolReply::Ok(json!("paid").into())).await;
             }
             EventBody::Result(outcome) => {
                 ended += 1;
@@ -126,7 +126,7 @@ async fn while_the_registry_is_away_no_call_is_made_that_must_be_counted() {
     fleet.submit(&job).await;
     let call = fleet.tool_call(&job).await;
     registry.cut.send_replace(true);
-    fleet.answer(&call, ToolReply::Ok(json!("paid"))).await;
+    fleet.answer(&call, ToolReply::Ok(json!("paid").into())).await;
     let refused = async {
         while worker.count("thermae_worker_tool_calls_total", "token_counts_unavailable") < 1.0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
