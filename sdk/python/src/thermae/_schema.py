@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import json
 import math
 import re
@@ -37,7 +38,7 @@ _YEARS = {"past": "1999", "future": "2999"}
 
 
 class _Forms(GenerateJsonSchema):
-    """JSON Schemas as pydantic makes them, with the forms of decimal numbers, of keys and of defaults."""
+    """JSON Schemas as pydantic makes them, and the forms of decimal numbers, keys, defaults and further arguments."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         if kind != "non-serializable-default":  # It is just not told.
@@ -82,6 +83,17 @@ class _Forms(GenerateJsonSchema):
             made["propertyNames"] = {"pattern": _KEYS[keys["type"]]}
         elif keys.keys() & {"format", "enum", "const"}:
             made.setdefault("propertyNames", keys)
+        return made
+
+    def arguments_schema(self, schema: core_schema.ArgumentsSchema) -> JsonSchemaValue:
+        made = super().arguments_schema(schema)
+        # Each key of an unpacked `TypedDict` is an argument of its own.
+        if schema.get("var_kwargs_mode") == "unpacked-typed-dict" and "var_kwargs_schema" in schema:
+            more = self.resolve_ref_schema(self.generate_inner(schema["var_kwargs_schema"]))
+            made["properties"] = made.get("properties", {}) | more.get("properties", {})
+            if required := [*made.get("required", ()), *more.get("required", ())]:
+                made["required"] = required
+            made["additionalProperties"] = more.get("additionalProperties", False)
         return made
 
 
@@ -208,12 +220,15 @@ def _by_keyword(signature: inspect.Signature) -> Callable[..., Any]:
 
 
 def _parameters(signature: inspect.Signature, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parameters as a job declares them. The schema has them in their order, and an alias as their names."""
-    named = [p for p in signature.parameters.values() if p.kind in _KINDS]
+    """The parameters as a job declares them. The schema has them in their order, and an alias as their names.
+
+    The keys of an unpacked `TypedDict` come after them.
+    """
+    kinds = [_KINDS[p.kind] for p in signature.parameters.values() if p.kind in _KINDS]
     required = arguments.get("required", ())
     return [
-        {"name": name, "kind": _KINDS[parameter.kind], "required": name in required}
-        for parameter, name in zip(named, arguments["properties"], strict=True)
+        {"name": name, "kind": kind, "required": name in required}
+        for kind, name in itertools.zip_longest(kinds, arguments["properties"], fillvalue="keyword_only")
     ]
 
 

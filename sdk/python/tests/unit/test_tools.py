@@ -2,7 +2,7 @@ import asyncio
 import functools
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 
 import pytest
 from pydantic import BaseModel, Field
@@ -176,6 +176,30 @@ class Shop:
     def __call__(self, n: int) -> str:
         """Called object."""
         return f"{self.name} {n}"
+
+
+class Options(TypedDict, total=False):
+    limit: Required[int]
+    note: str
+
+
+def test_the_keys_of_an_unpacked_typed_dict_are_arguments() -> None:
+    def search(query: str, /, **options: Unpack[Options]) -> str:
+        return f"{query} {options}"
+
+    made = tool(search)
+    assert made.input_schema["required"] == ["query", "limit"]
+    assert made.input_schema["additionalProperties"] is False
+    types = {name: one["type"] for name, one in made.input_schema["properties"].items()}
+    assert types == {"query": "string", "limit": "integer", "note": "string"}
+    assert [(one["name"], one["kind"], one["required"]) for one in made.schema.parameters or ()] == [
+        ("query", "positional_only", True),
+        ("limit", "keyword_only", True),
+        ("note", "keyword_only", False),
+    ]
+    assert call(made, query="x", limit=2) == "x {'limit': 2}"
+    with pytest.raises(ValueError, match="limit: Field required"):
+        call(made, query="x", note="y")
 
 
 def test_methods_partials_and_objects_are_tools() -> None:
