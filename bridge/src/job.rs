@@ -1,7 +1,7 @@
 //! Reads the job of a `run`. Requests to sessions are read by the same rules.
 
 use serde::{Deserialize, Deserializer};
-use thermae_schemas::json::{MOST_IN_A_JOB, Measure, measure_unique};
+use thermae_schemas::json::{MOST_IN_A_JOB, Measure, code_of, measure_unique};
 use thermae_schemas::{
     Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, Outcome, PROTOCOL, Status, lacks_code, reads,
 };
@@ -52,10 +52,7 @@ fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
 /// # Errors
 /// The code of the error, and a message.
 pub fn bounded(text: &[u8], what: &str) -> Result<Measure, (ErrorCode, String)> {
-    measure_unique(text, MOST_IN_A_JOB).map_err(|error| {
-        let code = if error.is_data() { ErrorCode::SchemaViolation } else { ErrorCode::MalformedJson };
-        (code, format!("the {what} can't be read: {error}"))
-    })
+    measure_unique(text, MOST_IN_A_JOB).map_err(|error| (code_of(&error), format!("the {what} can't be read: {error}")))
 }
 
 /// Reads a value. An error has the path of the field.

@@ -51,7 +51,7 @@ pub use counts::{Counts, InMemory, Take, Taken};
 pub use covers::covers;
 pub use decide::{Call, Denied, Grant, decide};
 pub use exact::{Number, Tree, Unit};
-pub use json::{Unreadable, read as read_json};
+pub use json::Unreadable;
 pub use malformed::{Malformed, Why};
 pub use path::BadPath;
 pub use pattern::{BadPattern, Pattern};

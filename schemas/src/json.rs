@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::Job;
+use crate::{ErrorCode, Job};
 
 /// Deepest allowed nesting of arrays and objects. JSON readers commonly stop at 128 levels, and a text that is measured
 /// here becomes part of a message that has levels of its own.
@@ -77,6 +77,15 @@ fn located(error: serde_json::Error, text: &[u8], path: &[String]) -> serde_json
         at.push('…');
     }
     serde_json::Error::custom(format!("at {at}: {why}"))
+}
+
+/// The code of the error of a job that can't be measured. Faults of capabilities have a code of their own.
+pub fn code_of(error: &serde_json::Error) -> ErrorCode {
+    match error.to_string() {
+        _ if !error.is_data() => ErrorCode::MalformedJson,
+        said if said.starts_with("at /capabilities") => ErrorCode::BadCapability,
+        _ => ErrorCode::SchemaViolation,
+    }
 }
 
 /// Writes a value as a line of JSON Lines. A text of JSON in it may have line breaks between its parts, where a space
@@ -263,6 +272,10 @@ mod tests {
             let error = measure_unique(text.as_bytes(), 9).unwrap_err();
             assert_eq!((error.to_string().as_str(), error.is_data()), (said, true));
         }
+        let code = |text: &str| code_of(&measure_unique(text.as_bytes(), 9).unwrap_err());
+        assert_eq!(code(r#"{"capabilities": [{"max_calls": 1, "max_calls": 2}]}"#), ErrorCode::BadCapability);
+        assert_eq!(code(r#"{"env": {"a": "", "a": ""}}"#), ErrorCode::SchemaViolation);
+        assert_eq!(code("{"), ErrorCode::MalformedJson);
         // What is not JSON has a line and a column.
         for text in ["[1, 1e]", "[1, nan]", "{\"a\": [1e400}"] {
             let error = measure_unique(text.as_bytes(), 9).unwrap_err();

@@ -1,14 +1,14 @@
 //! The file of jobs. Every line is checked before the first job runs, and is read again when its job begins. So a file
 //! of any size takes no more memory than its ids.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::Value;
-use thermae_schemas::{Capabilities, Job, JobId, LimitRequest, TokenText, ToolSpec, lacks_code, reads};
+use serde_json::{Deserializer, Value};
+use thermae_schemas::json::{MOST_IN_A_JOB, measure_unique};
+use thermae_schemas::{Job, JobId, JsonText, LimitRequest, ToolSpec, lacks_code, reads};
 
 /// Values from the command line for jobs that don't set their own.
 #[derive(Debug, Clone, Default)]
@@ -88,35 +88,32 @@ pub(crate) fn read(file: &mut File, entry: &Entry, defaults: &Defaults) -> Resul
     }
 }
 
-/// What takes rights away from a line's job, read from its text: a tree in memory no longer shows keys that stand
-/// twice.
-#[derive(Deserialize)]
-struct Limited {
-    capabilities: Option<Capabilities>,
-    token: Option<TokenText>,
-}
-
 /// A line's own id, and its job. The job gets a new id for the fleet, because a rerun is a new job.
 fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
-    let mut line: Value = serde_json::from_slice(text).map_err(|error| format!("not JSON: {}", place(&error)))?;
-    let fields = line.as_object_mut().ok_or("not a JSON object")?;
-    let id = match fields.get("id") {
-        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+    let measured = measure_unique(text, MOST_IN_A_JOB).map_err(|error| match error.is_data() {
+        true => error.to_string(),
+        false => format!("not JSON: {}", place(&error)),
+    });
+    if !measured?.is_object {
+        return Err("not a JSON object".to_owned());
+    }
+    // A tree would round numbers and sort keys.
+    let mut fields: BTreeMap<String, JsonText> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let id = match fields.get("id").map(JsonText::read::<String>) {
+        Some(Ok(id)) if !id.is_empty() => id,
         Some(_) => return Err("the field `id` must be a string of at least one character".to_owned()),
         None => return Err("the field `id` is missing".to_owned()),
     };
-    fields.insert("id".to_owned(), Value::String(JobId::random().to_string()));
+    fields.insert("id".to_owned(), Value::String(JobId::random().to_string()).into());
     let says_attempts = fields.contains_key("max_attempts");
-    let mut job: Job = serde_path_to_error::deserialize(line).map_err(|error| {
+    let line = serde_json::to_string(&fields).map_err(|error| error.to_string())?;
+    let mut job: Job = serde_path_to_error::deserialize(&mut Deserializer::from_str(&line)).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner().to_string();
+        // Its line and column are those of a text that nobody has written.
+        let inner = inner.rsplit_once(" at line ").map_or(inner.as_str(), |(inner, _)| inner).to_owned();
         if path == "." || inner.contains(&format!("`{path}`")) { inner } else { format!("`{path}`: {inner}") }
     })?;
-    if job.capabilities.is_some() || job.token.is_some() {
-        let limited = serde_json::from_slice(text).map_err(|error| format!("`capabilities` or `token`: {error}"));
-        let Limited { capabilities, token } = limited?;
-        (job.capabilities, job.token) = (capabilities, token);
-    }
     if lacks_code(&job, text) {
         return Err("missing field `code`".to_owned());
     }
@@ -173,6 +170,8 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 mod tests {
     use std::io::Write;
 
+    use thermae_schemas::InputValue;
+
     use super::*;
 
     fn file(text: &str) -> File {
@@ -218,12 +217,25 @@ mod tests {
         assert!(read("[]").unwrap().is_some());
         for (set, why) in [
             (r#"[{"pattern": "t", "max_calls": 1, "max_calls": 9}]"#, "the key \"max_calls\" stands twice"),
-            (r#"[], "capabilities": [{"pattern": "**"}]"#, "duplicate field"),
+            (r#"[], "capabilities": [{"pattern": "**"}]"#, "at /capabilities: the key"),
             ("null", "capabilities: must be a list"),
             (r#"[{}]"#, "capabilities[0]: lacks \"pattern\""),
         ] {
             let error = read(set).unwrap_err();
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_read_as_they_were_written() {
+        let list = thermae_testkit::json::list(50);
+        let line = format!(r#"{{"id": "a", "code": "", "inputs": {{"x": {{"value": {list}}}}}}}"#);
+        let (_, job) = parse(line.as_bytes(), &Defaults::default()).unwrap();
+        assert_eq!(job.inputs["x"], InputValue::Value(JsonText::new(list).unwrap()));
+        for (value, why) in [("[1e400]", "value/0: number out of range"), (r#"{"a": 1, "a": 2}"#, "value/a: the key")] {
+            let line = format!(r#"{{"id": "a", "code": "", "inputs": {{"x": {{"value": {value}}}}}}}"#);
+            let error = parse(line.as_bytes(), &Defaults::default()).unwrap_err();
+            assert!(error.contains(&format!("at /inputs/x/{why}")), "{error}");
         }
     }
 
@@ -234,7 +246,7 @@ mod tests {
             parse(line.as_bytes(), &Defaults::default()).map(|(_, job)| job.token)
         };
         assert_eq!(read(r#""one""#).unwrap().unwrap().as_str(), "one");
-        for (token, why) in [(r#""one", "token": "two""#, "duplicate field"), ("null", "`token`: invalid type")] {
+        for (token, why) in [(r#""one", "token": "two""#, "at /token: the key"), ("null", "`token`: invalid type")] {
             let error = read(token).unwrap_err();
             assert!(error.contains(why), "{error}");
         }

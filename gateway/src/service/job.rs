@@ -141,7 +141,7 @@ mod tests {
             (r#"{"code": "", "limits": {"wall": 1}}"#, "unknown_field", "/limits"),
             (r#"{"code": "", "id": "a b"}"#, "schema_violation", "/id"),
             (r#"{"code": "", "id": null}"#, "schema_violation", "/id"),
-            (r#"{"code": "", "id": "a", "id": "b"}"#, "schema_violation", "duplicate"),
+            (r#"{"code": "", "id": "a", "id": "b"}"#, "schema_violation", "at /id: the key"),
             (r#"{"code": "", "protocol": 9}"#, "unsupported_protocol", "9"),
             (r#"{"code": "", "capabilities": null}"#, "bad_capability", "capabilities"),
         ] {

@@ -126,7 +126,7 @@ async fn json_that_readers_differ_on_is_refused() -> Result<()> {
         let refused = send(&path, format!(r#"{{"ok":{json}}}"#)).await?.problem(400, "bad_body")?;
         ensure!(refused["detail"].as_str().is_some_and(|text| text.contains(&format!("at /ok{why}"))), "{refused}");
         let job = format!(r#"{{"id":"q","code":"","inputs":{{"x":{{"value":{json}}}}}}}"#);
-        let refused = send("/v1/runs", job).await?.problem(400, "schema_violation")?;
+        let refused = send("/v1/runs", job).await?.problem(422, "schema_violation")?;
         let at = format!("at /inputs/x/value{why}");
         ensure!(refused["detail"].as_str().is_some_and(|text| text.contains(&at)), "{refused}");
     }

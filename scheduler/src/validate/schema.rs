@@ -7,7 +7,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use thermae_schemas::json::{MOST_IN_A_JOB, measure_unique};
+use thermae_schemas::json::{MOST_IN_A_JOB, code_of, measure_unique};
 use thermae_schemas::{Capabilities, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST};
 
 /// The schema, compiled once.
@@ -36,7 +36,7 @@ pub(super) fn explain(body: &[u8], newest: u32, refused: Option<serde_json::Erro
     if let Err(error) = measure_unique(body, MOST_IN_A_JOB)
         && error.is_data()
     {
-        return ErrorInfo::new(ErrorCode::SchemaViolation, format!("the job can't be read: {error}"));
+        return ErrorInfo::new(code_of(&error), format!("the job can't be read: {error}"));
     }
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
@@ -59,7 +59,7 @@ pub(super) fn explain(body: &[u8], newest: u32, refused: Option<serde_json::Erro
     if let Some(error) = errors.first() {
         return ErrorInfo::new(ErrorCode::SchemaViolation, at(&error.instance_path().to_string(), error));
     }
-    // The schema doesn't know these: duplicate fields, and numbers that fit no type.
+    // The schema doesn't know numbers that fit no type.
     let why = refused.map_or_else(|| "a value is out of range".to_owned(), |error| error.to_string());
     ErrorInfo::new(ErrorCode::SchemaViolation, why)
 }
