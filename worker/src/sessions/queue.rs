@@ -126,11 +126,12 @@ impl Queue {
         }
     }
 
-    /// Notes that the job that ran has ended.
+    /// Notes that the job that ran has ended, if it has not been noted yet.
     pub(super) fn ended(&self) {
         let mut state = self.state();
-        state.running = false;
-        state.idle_since = Instant::now();
+        if std::mem::take(&mut state.running) {
+            state.idle_since = Instant::now();
+        }
     }
 
     /// Counts a request, so that the session is not idle. `Err` if the session has ended, or if `most` are open
@@ -198,5 +199,23 @@ impl Queue {
 impl State {
     fn is_idle(&self) -> bool {
         !self.running && self.jobs.is_empty() && self.requests == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_idle_from_the_end_of_its_job_on_however_long_its_result_takes() {
+        let queue = Queue::new();
+        queue.state().running = true;
+        assert_eq!(queue.idle_since(), None);
+        queue.ended();
+        let since = queue.idle_since().unwrap();
+        while Instant::now() == since {}
+        // Its result has been told.
+        queue.ended();
+        assert_eq!(queue.idle_since(), Some(since));
     }
 }
