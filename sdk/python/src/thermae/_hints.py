@@ -51,7 +51,7 @@ def known(hint: Any, made: dict[Any, Any] | None = None) -> Any:
     if inner == args:
         return hint
     generic = cast("Any", Union if origin is types.UnionType else origin)
-    return generic[inner if len(inner) > 1 else inner[0]]  # `Unpack` takes no tuple.
+    return generic[inner[0] if len(inner) == 1 else inner]  # `Unpack` takes no tuple.
 
 
 def _typed_dict(hint: Any, made: dict[Any, Any]) -> Any:
