@@ -126,11 +126,14 @@ class Waits(Case):
     def test_short_waits_are_told_with_the_next_call(self):
         for code in ("for i in range(5): await t(i)", "for i in range(5): t.sync(i)"):
             with self.subTest(code=code):
+                begun = time.monotonic()
                 outcome = self.ok(code, tools=TOOLS, answer=Late(0.03))
+                took = (time.monotonic() - begun) * 1000
                 told = [call.get("waited", 0) for call in outcome.calls]
-                self.assertEqual(told, sorted(told))
-                self.assertEqual((told[0], waits(outcome)), (0, []))
-                self.assertTrue(100 <= told[-1] < 200, told)
+                self.assertEqual((told, told[0]), (sorted(told), 0))
+                # On a busy machine, one of them may be long enough to be told by itself.
+                alone = sum(one["for_ms"] for one in waits(outcome))
+                self.assertTrue(100 <= told[-1] + alone <= took, (told, alone, took))
 
     def test_many_short_waits_for_calls_of_one_time_are_told(self):
         code = "import asyncio\nx = await asyncio.gather(*[t(i) for i in range(20)])"
@@ -141,7 +144,9 @@ class Waits(Case):
     def test_fast_calls_say_nothing(self):
         code = "for i in range(50): await t(i)\nfor i in range(50): t.sync(i)"
         outcome = self.ok(code, tools=TOOLS, answer=Late())
-        self.assertEqual((waits(outcome), len(outcome.calls)), ([], 100))
+        self.assertEqual(len(outcome.calls), 100)
+        # On a busy machine, an answer may come late.
+        self.assertTrue(all(one["for_ms"] >= 150 for one in waits(outcome)), waits(outcome))
 
     def test_a_time_limit_and_a_cancel_still_work(self):
         code = (
