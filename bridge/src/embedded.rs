@@ -31,6 +31,8 @@ pub(crate) struct Embedded {
     disk: Option<ByteSize>,
     cpu_quota: Option<u32>,
     datasets: BTreeMap<String, PathBuf>,
+    max_sessions: Option<u32>,
+    session_min_idle: Option<Millis>,
     record_ttl: Option<Millis>,
     store: Option<PathBuf>,
     audit: Option<PathBuf>,
@@ -99,6 +101,8 @@ impl Embedded {
             disk: self.disk.unwrap_or(default.disk),
             cpu_quota: self.cpu_quota.or(default.cpu_quota),
             datasets: datasets.collect::<Result<_, _>>()?,
+            max_sessions: self.max_sessions.unwrap_or(default.max_sessions),
+            session_min_idle: self.session_min_idle.unwrap_or(default.session_min_idle),
             record_ttl: self.record_ttl.unwrap_or(default.record_ttl),
             store: self.store.or(default.store),
             audit: AuditOptions { file: self.audit, redact: self.audit_redact, ..default.audit },
@@ -173,7 +177,7 @@ mod tests {
             "python_path": ["/data/sales"], "store": "/srv/store",
             "audit": "/srv/audit.jsonl", "audit_redact": ["**/pin"],
             "token_keys": "/srv/keys", "token_revoked": "/srv/revoked", "token_skew": "5s", "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
-            "record_ttl": "13s",
+            "record_ttl": "13s", "max_sessions": 21, "session_min_idle": "9s",
             "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s", "pause": "2s",
             "ceiling": { "cpu": "9s", "memory": "2GiB", "pids": 50 },
         }))
@@ -196,6 +200,7 @@ mod tests {
         assert_eq!((options.disk, options.cpu_quota), (ByteSize::mib(11), Some(150)));
         assert_eq!(options.datasets["sales"], dir.path().canonicalize().unwrap());
         assert_eq!(options.record_ttl, Millis::from_secs(13));
+        assert_eq!((options.max_sessions, options.session_min_idle), (21, Millis::from_secs(9)));
         let (default, ceiling) = (options.limits.default, options.limits.ceiling);
         let day = Millis::from_secs(86400);
         assert_eq!(

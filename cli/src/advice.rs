@@ -49,8 +49,13 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         SessionExpired => {
             "Start a new session (or submit with if_gone = new). To keep one, use it more often or raise session_idle."
         }
+        SessionEvicted => {
+            "Start a new session (or submit with if_gone = new); if the fleet has a store, it begins with the files. To \
+             keep more sessions, raise max_sessions."
+        }
         SessionLimit => {
-            "Wait until one of the tenant's sessions ends or is idle, or raise max_sessions or max_sessions_per_tenant."
+            "Close sessions that you no longer need, or wait until one was unused for session_min_idle. To keep more, \
+             raise max_sessions or max_sessions_per_tenant."
         }
         CheckpointMissing => {
             "Check the name. A checkpoint is kept until its TTL is over, or until its session is reset."

@@ -92,8 +92,10 @@ async fn close(fleet: &Fleet, name: SessionName, pool: Option<PoolName>) -> Resu
     job.pool = pool.unwrap_or(job.pool);
     let handle = fleet.submit(job, None).await.map_err(fleet::failed)?;
     let outcome = handle.result().await.map_err(fleet::failed)?;
-    let gone =
-        matches!(outcome.error.as_ref().map(|e| e.code), Some(ErrorCode::SessionLost | ErrorCode::SessionExpired));
+    let gone = matches!(
+        outcome.error.as_ref().map(|e| e.code),
+        Some(ErrorCode::SessionLost | ErrorCode::SessionExpired | ErrorCode::SessionEvicted)
+    );
     let fresh = outcome.session.as_ref().is_some_and(|s| s.fresh);
     if gone || fresh {
         style::note(&format!("there was no session {name}"));

@@ -57,6 +57,11 @@ pub struct EmbeddedOptions {
     pub cpu_quota: Option<u32>,
     /// Files and folders of this machine that jobs find at `/data/<name>`, read-only. The paths must be absolute.
     pub datasets: BTreeMap<String, PathBuf>,
+    /// Number of sessions that may live at once. If this number is reached, a new session ends the one that was used
+    /// longest ago, if it was unused for `session_min_idle`. If there is none, its job is rejected.
+    pub max_sessions: u32,
+    /// How long a session must be unused before it may make room for another one.
+    pub session_min_idle: Millis,
     /// How long the outcome of a job is kept for a second submit with its id. Outcomes are kept in this process's
     /// memory, so the default is ten minutes, which is shorter than a worker's.
     pub record_ttl: Millis,
@@ -84,6 +89,8 @@ impl Default for EmbeddedOptions {
             disk: pool.disk,
             cpu_quota: pool.cpu_quota,
             datasets: pool.datasets,
+            max_sessions: pool.max_sessions,
+            session_min_idle: pool.session_min_idle,
             record_ttl: Millis::from_secs(600),
             store: None,
             audit: AuditOptions::default(),
@@ -108,6 +115,8 @@ impl EmbeddedOptions {
             disk,
             cpu_quota,
             datasets,
+            max_sessions,
+            session_min_idle,
             record_ttl: _,
             store: _,
             audit: _,
@@ -127,8 +136,10 @@ impl EmbeddedOptions {
             disk,
             cpu_quota,
             datasets,
+            max_sessions,
+            session_min_idle,
             // The fleet has only one tenant.
-            max_sessions_per_tenant: Some(default.max_sessions),
+            max_sessions_per_tenant: Some(max_sessions),
             // Nothing is shared with other tenants.
             tenant_traffic: Some(UNBOUNDED),
             ..default
@@ -184,6 +195,8 @@ mod tests {
             disk: ByteSize::mib(11),
             cpu_quota: Some(150),
             datasets: [("sales".into(), "/srv/sales".into())].into(),
+            max_sessions: 21,
+            session_min_idle: Millis::from_secs(9),
             record_ttl: Millis::from_secs(13),
             store: Some("/srv/store".into()),
             audit: AuditOptions { file: Some("/srv/audit.jsonl".into()), ..AuditOptions::default() },
@@ -205,6 +218,8 @@ mod tests {
         assert_eq!((&pool.limits.default, &pool.limits.ceiling), (&limits.default, &limits.ceiling));
         assert_eq!(pool.limits.grace, limits.grace);
         assert_eq!((pool.disk, pool.cpu_quota), (ByteSize::mib(11), Some(150)));
+        assert_eq!((pool.max_sessions, pool.max_sessions_per_tenant()), (21, 21));
+        assert_eq!(pool.session_min_idle, Millis::from_secs(9));
         assert_eq!(pool.datasets, options.datasets);
     }
 

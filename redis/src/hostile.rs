@@ -35,6 +35,7 @@ fn answer() -> impl Strategy<Value = Value> {
             "S",
             "T",
             "expired",
+            "evicted",
             "=x",
             "",
         ])

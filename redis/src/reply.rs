@@ -290,6 +290,7 @@ pub(super) fn holder(value: Value) -> Result<Holder, Error> {
 pub(super) fn gone_word(gone: Gone) -> &'static str {
     match gone {
         Gone::Expired => "expired",
+        Gone::Evicted => "evicted",
         Gone::Lost => "lost",
         Gone::Closed => "closed",
     }
@@ -298,6 +299,7 @@ pub(super) fn gone_word(gone: Gone) -> &'static str {
 fn gone(word: &str) -> Result<Gone, Error> {
     Ok(match word {
         "expired" => Gone::Expired,
+        "evicted" => Gone::Evicted,
         "lost" => Gone::Lost,
         "closed" => Gone::Closed,
         _ => return Err(unreadable("word")),

@@ -308,6 +308,11 @@ pub(crate) fn gone_error(gone: Gone) -> ErrorInfo {
             "the session was idle for too long and was closed; its variables are gone. Submit with if_gone \"new\" to \
              start a new one",
         ),
+        Gone::Evicted => ErrorInfo::new(
+            ErrorCode::SessionEvicted,
+            "the session was ended to make room for another one of its tenant; its variables are gone. Submit with \
+             if_gone \"new\" to start a new one",
+        ),
         Gone::Lost | Gone::Closed => ErrorInfo::new(
             ErrorCode::SessionLost,
             "the session was lost with its worker or sandbox; its variables are gone. Submit with if_gone \"new\" to \

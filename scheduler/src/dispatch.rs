@@ -217,7 +217,9 @@ impl Dispatcher {
             // Without credit, the registry hands out nothing that has none: no job overtakes another one.
             credit: if in_turn { pool.credit } else { 0 },
             tenant_share: pool.share(&popped.tenant, &self.ctx.options),
-            candidate: session.as_ref().and_then(|_| pool.session_workers.best(popped.item.protocol).cloned()),
+            candidate: session
+                .as_ref()
+                .and_then(|_| pool.session_workers.best(popped.item.protocol, &popped.tenant).cloned()),
         };
         if self.gates.probe(&popped.tenant) {
             self.pools.values_mut().for_each(|pool| pool.fair.block(&popped.tenant));

@@ -132,8 +132,9 @@ impl FleetView {
                         view.languages.push(language.clone());
                     }
                 }
-                let held = beat.sessions.iter().filter(|session| session.pool == *name).count();
-                view.session_workers.add(beat.worker.clone(), beat.protocol, held, capacity);
+                let held = || beat.sessions.iter().filter(|session| session.pool == *name);
+                let evictable = held().filter(|session| session.evictable).map(|session| session.tenant.clone());
+                view.session_workers.add(beat.worker.clone(), beat.protocol, held().count(), capacity, evictable);
             }
         }
         for (name, view) in &mut pools {

@@ -91,6 +91,10 @@ async fn hand_over(
             let why = "the session was idle for too long and was closed";
             Fate::Gone(ErrorInfo::new(ErrorCode::SessionExpired, why))
         }
+        Holder::Gone(Gone::Evicted) => {
+            let why = "the session was ended to make room for another one of its tenant";
+            Fate::Gone(ErrorInfo::new(ErrorCode::SessionEvicted, why))
+        }
         Holder::Gone(Gone::Lost | Gone::Closed) => lost("the session was lost with its worker or sandbox"),
         Holder::Nobody => lost("there is no session of this name"),
         Holder::Unsettled => Fate::Dropped,

@@ -119,7 +119,9 @@ codes! {
     SessionLost = "session_lost", true;
     /// The session was idle for longer than its timeout and was closed.
     SessionExpired = "session_expired", true;
-    /// On the worker, the pool or the tenant has as many sessions as allowed, and none of the tenant's is idle.
+    /// The session was ended to make room for another one of its tenant.
+    SessionEvicted = "session_evicted", true;
+    /// The pool or the tenant has as many sessions as allowed, and none of the tenant's can make room.
     SessionLimit = "session_limit", true;
     /// There is no checkpoint of the session that `restore` names, or it has expired.
     CheckpointMissing = "checkpoint_missing", false;

@@ -266,7 +266,8 @@ pub enum CheckpointWhen {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IfGone {
-    /// Reject the job with `session_lost` or `session_expired`. A job never silently gets a new session.
+    /// Reject the job with `session_lost`, `session_expired` or `session_evicted`. A job never silently gets a new
+    /// session.
     #[default]
     Fail,
     /// Make a new session under the same name. `session.fresh` in the outcome says so.

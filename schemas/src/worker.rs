@@ -89,4 +89,7 @@ pub struct SessionHeld {
     pub pool: PoolName,
     /// Milliseconds until the session is closed if nothing runs in it.
     pub expires_in_ms: u64,
+    /// Whether it could make room for another session of its tenant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub evictable: bool,
 }

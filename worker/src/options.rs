@@ -183,9 +183,12 @@ pub struct PoolOptions {
     /// proof; with `reuse = "shared"`, every job waits for it.
     pub verify: bool,
     /// Number of sessions that the pool may hold at once. If this number is reached, a new session ends the session of
-    /// the same tenant that has been idle for the longest time. If none of them is idle, the job is rejected
-    /// (`session_limit`).
+    /// the same tenant that was used longest ago (`session_evicted`), among those that nothing runs in and that were
+    /// unused for `session_min_idle`. Its files are kept as a checkpoint if `artifacts.store` is set. If there is none,
+    /// the job is rejected (`session_limit`).
     pub max_sessions: u32,
+    /// How long a session must be unused before it may make room for another one.
+    pub session_min_idle: Millis,
     /// How many of these sessions one tenant may hold. If this number is reached, the same rule applies. By default,
     /// half of `max_sessions`, rounded up, so that no tenant takes all.
     pub max_sessions_per_tenant: Option<u32>,
@@ -257,6 +260,7 @@ impl Default for PoolOptions {
             retire_after: Millis::from_secs(30 * 60),
             verify: true,
             max_sessions: 16,
+            session_min_idle: Millis::from_secs(30),
             max_sessions_per_tenant: None,
             max_paused: 64,
             max_paused_per_tenant: None,

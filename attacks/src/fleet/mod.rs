@@ -196,7 +196,7 @@ fn scheduler(lifted: bool) -> &'static str {
 
 fn worker(lifted: bool) -> &'static str {
     if lifted {
-        "name = \"attacks\"\nfleet = \"attacks\"\ndrain_grace = \"0s\"\n[telemetry]\nlog = \"error\"\n[pools.default]\nslots = 3\nwarm = 3\nmax_sessions = 4\nmax_sessions_per_tenant = 4\ntenant_traffic = \"1GiB\"\n[answers]\nrun_memory = \"8GiB\"\ntenant_memory = \"8GiB\"\nmemory = \"8GiB\"\n[pools.default.limits]\ngrace = \"1h\"\n[pools.default.bounds]\ndisplays = 100000\ntool_calls = 1000000\n"
+        "name = \"attacks\"\nfleet = \"attacks\"\ndrain_grace = \"0s\"\n[telemetry]\nlog = \"error\"\n[pools.default]\nslots = 3\nwarm = 3\nmax_sessions = 4\nmax_sessions_per_tenant = 4\nsession_min_idle = \"0s\"\ntenant_traffic = \"1GiB\"\n[answers]\nrun_memory = \"8GiB\"\ntenant_memory = \"8GiB\"\nmemory = \"8GiB\"\n[pools.default.limits]\ngrace = \"1h\"\n[pools.default.bounds]\ndisplays = 100000\ntool_calls = 1000000\n"
     } else {
         "name = \"attacks\"\nfleet = \"attacks\"\ndrain_grace = \"0s\"\ntenant_outcome_bytes = \"4MiB\"\n[telemetry]\nlog = \"error\"\n[pools.default]\nslots = 3\nwarm = 3\nmax_sessions = 4\n"
     }

@@ -202,6 +202,8 @@ pub enum Admitted {
 pub enum Gone {
     /// It was idle for too long.
     Expired,
+    /// It made room for another session of its tenant.
+    Evicted,
     /// Its worker or its sandbox died.
     Lost,
     /// Its tenant closed it. The name is free again.

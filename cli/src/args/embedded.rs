@@ -19,6 +19,13 @@ pub(crate) struct EmbeddedArgs {
     /// Keep artifacts and the checkpoints of sessions in this folder; by default, they end with the command
     #[arg(long, value_name = "FOLDER")]
     pub(crate) store: Option<PathBuf>,
+    /// Number of sessions that may live at once, by default 16. A new one then ends the one that was used longest ago,
+    /// if it was unused for --session-min-idle
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) max_sessions: Option<u32>,
+    /// How long a session must be unused before it may make room for another one, by default 30s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) session_min_idle: Option<Millis>,
     /// Append a line of JSON to this file for each tool call, and one for its end (thermae audit)
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,

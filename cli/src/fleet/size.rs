@@ -21,14 +21,20 @@ pub(crate) fn embedded(
     asked: &LimitRequest,
     slots: Option<u32>,
 ) -> Result<EmbeddedOptions, Failure> {
-    let own = [args.disk.is_some(), args.store.is_some(), args.audit.is_some(), args.token_keys.is_some()];
+    let own = [
+        args.disk.is_some(),
+        args.store.is_some(),
+        args.max_sessions.is_some(),
+        args.session_min_idle.is_some(),
+        args.audit.is_some(),
+        args.token_keys.is_some(),
+    ];
     if fleet.is_remote() && (!args.data.is_empty() || own.contains(&true)) {
-        let why = "--data, --disk, --store, --audit and --token-keys are the embedded fleet's options, but --amqp \
-                   names another fleet";
+        let why = "--data, --disk, --store, --max-sessions, --session-min-idle, --audit and --token-keys are the \
+                   embedded fleet's options, but --amqp names another fleet";
         return Err(Failure::usage("usage", why).help(
-            "set pools.<name>.datasets, pools.<name>.disk, artifacts.store, audit.file and tokens.keys in the \
-             configuration of that \
-             fleet's workers",
+            "set pools.<name>.datasets, disk, max_sessions and session_min_idle, artifacts.store, audit.file and \
+             tokens.keys in the configuration of that fleet's workers",
         ));
     }
     let default = EmbeddedOptions::default();
@@ -37,6 +43,8 @@ pub(crate) fn embedded(
         slots,
         limits: limits(asked, memory_of_machine()),
         disk: args.disk.unwrap_or(default.disk),
+        max_sessions: args.max_sessions.unwrap_or(default.max_sessions),
+        session_min_idle: args.session_min_idle.unwrap_or(default.session_min_idle),
         store: args.store.as_deref().map(store).transpose()?,
         audit: AuditOptions { file: args.audit.clone(), redact: args.audit_redact.clone(), ..default.audit },
         tokens: TokenOptions {

@@ -45,6 +45,11 @@ impl Problem {
         Self { status, code, detail: detail.into(), advice, retry_after, more: Map::new() }
     }
 
+    /// Whether it says that a session is gone.
+    pub(crate) fn session_is_gone(&self) -> bool {
+        matches!(self.code, "session_lost" | "session_expired" | "session_evicted")
+    }
+
     /// Adds a field.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());
@@ -105,9 +110,8 @@ fn status_of(code: ErrorCode) -> StatusCode {
         }
         JobTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         CheckpointTooLarge => StatusCode::INSUFFICIENT_STORAGE,
-        SessionLost | SessionExpired | UnknownRef | UnknownPool | CheckpointMissing | TokenUnsupported => {
-            StatusCode::NOT_FOUND
-        }
+        SessionLost | SessionExpired | SessionEvicted | UnknownRef | UnknownPool | CheckpointMissing
+        | TokenUnsupported => StatusCode::NOT_FOUND,
         IdConflict | IdempotencyConflict | CheckpointUnsupported => StatusCode::CONFLICT,
         QuotaExceeded | SessionLimit => StatusCode::TOO_MANY_REQUESTS,
         Cancelled | ApprovalDecided => StatusCode::CONFLICT,

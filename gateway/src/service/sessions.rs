@@ -80,7 +80,7 @@ impl Sessions {
             // An older worker would store the files of a session that is there.
             match self.keep_alive(name.clone()).await {
                 Ok(()) => return Err(lives()),
-                Err(problem) if matches!(problem.code, "session_lost" | "session_expired") => {}
+                Err(problem) if problem.session_is_gone() => {}
                 Err(problem) => return Err(problem),
             }
         }

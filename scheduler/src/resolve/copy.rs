@@ -204,7 +204,7 @@ impl Copy {
         let session = Job::parse(&message.body).ok().and_then(|job| job.session);
         let Some(session) = session else { return Ok(Ok(Target::Pool)) };
         let (credit, candidate) = match ctx.fleet.borrow().pools.get(&self.pool) {
-            Some(view) => (view.credit, view.session_workers.best(self.protocol).cloned()),
+            Some(view) => (view.credit, view.session_workers.best(self.protocol, &self.key.tenant).cloned()),
             None => (0, None),
         };
         let admit = Admit {

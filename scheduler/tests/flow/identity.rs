@@ -156,6 +156,7 @@ async fn nobody_makes_a_request_to_another_tenants_session() {
         session: session.clone(),
         pool: crate::fleet::pool(),
         expires_in_ms: 1000,
+        evictable: false,
     };
     worker.sessions = vec![held];
     worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;

@@ -70,6 +70,7 @@ async fn what_waits_for_a_session_of_a_dead_worker_is_told_that_it_is_lost() {
         session: SessionName::new("s").unwrap(),
         pool: PoolName::new("default").unwrap(),
         expires_in_ms: 1000,
+        evictable: false,
     }];
     dying.beat(WorkerState::Ready, LONG).await;
     let client = servers.client("acme").await;

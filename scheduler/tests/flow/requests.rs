@@ -65,6 +65,7 @@ async fn holder(servers: &Servers, name: &str, sessions: &[&str]) -> Worker {
         session: SessionName::new(*session).unwrap(),
         pool: pool(),
         expires_in_ms: 1000,
+        evictable: false,
     };
     worker.sessions = sessions.iter().map(held).collect();
     worker.beat(WorkerState::Ready, LONG).await;
@@ -135,10 +136,10 @@ async fn a_session_that_its_first_job_has_not_made_yet_has_its_worker() {
 async fn a_request_whose_session_is_not_there_says_why() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
-    let worker = holder(&servers, "w", &["idle", "lost", "s"]).await;
+    let worker = holder(&servers, "w", &["idle", "evicted", "lost", "s"]).await;
     let (dead, queueless) = (holder(&servers, "d", &["dead"]).await, holder(&servers, "q", &["queueless"]).await);
     let mut told = control(&worker).await;
-    for (name, gone) in [("idle", Gone::Expired), ("lost", Gone::Lost)] {
+    for (name, gone) in [("idle", Gone::Expired), ("evicted", Gone::Evicted), ("lost", Gone::Lost)] {
         let session = SessionName::new(name).unwrap();
         servers.registry.end_session(&tenant("acme"), &session, &worker.id, None, gone).await.unwrap();
     }
@@ -149,6 +150,7 @@ async fn a_request_whose_session_is_not_there_says_why() {
     for (session, code) in [
         ("none", ErrorCode::SessionLost),
         ("idle", ErrorCode::SessionExpired),
+        ("evicted", ErrorCode::SessionEvicted),
         ("lost", ErrorCode::SessionLost),
         ("dead", ErrorCode::SessionLost),
         ("queueless", ErrorCode::SessionLost),
@@ -157,7 +159,7 @@ async fn a_request_whose_session_is_not_there_says_why() {
     }
     // Another tenant's session is no session.
     assert_eq!(globex.refused(&exec("r", "s")).await, ErrorCode::SessionLost);
-    met(&scheduler, "gone", 6.0).await;
+    met(&scheduler, "gone", 7.0).await;
     // No worker heard of any of these.
     acme.ask(&exec("last", "s")).await;
     assert_eq!(soon(told.next()).await.unwrap().message.message_id.as_deref(), Some("last"));

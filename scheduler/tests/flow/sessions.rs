@@ -74,6 +74,48 @@ async fn a_session_without_a_place_waits_and_holds_up_no_other_job() {
 }
 
 #[tokio::test]
+async fn a_new_session_goes_to_a_full_worker_rather_than_nowhere() {
+    let servers = Servers::new();
+    let scheduler = servers.scheduler(options()).await;
+    let (mut full, mut gives) = (servers.worker("a-full", 8).await, servers.worker("b-gives", 8).await);
+    let client = servers.client("acme").await;
+    for (worker, evictable) in [(&mut full, false), (&mut gives, true)] {
+        worker.max_sessions = 1;
+        worker.sessions = vec![thermae_schemas::SessionHeld {
+            tenant: thermae_schemas::TenantName::new("acme").unwrap(),
+            session: SessionName::new(format!("of-{}", worker.id)).unwrap(),
+            pool: thermae_schemas::PoolName::new("default").unwrap(),
+            expires_in_ms: 1000,
+            evictable,
+        }];
+        worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+    }
+    // The view of the fleet has both when the tenant sees both sessions.
+    soon(async { while client.sessions(crate::fleet::LONG).await.unwrap().len() < 2 {} }).await;
+    client.submit(in_session("j0", "new"), None).await.unwrap();
+    depth(&servers, &names::worker_queue(&gives.id), |d| d == Some(1)).await;
+    // If none can make room, the worker says so at once. The job does not wait for a place.
+    gives.sessions[0].evictable = false;
+    gives.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;
+    for n in 1..4 {
+        client.submit(in_session(&format!("j{n}"), &format!("new-{n}")), None).await.unwrap();
+    }
+    soon(async {
+        let mut waiting = 0;
+        while waiting < 4 {
+            waiting = 0;
+            for worker in [&full, &gives] {
+                let queue = names::worker_queue(&worker.id);
+                waiting += servers.bus.queue_depth(&queue).await.unwrap().unwrap_or(0);
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    scheduler.stop().await;
+}
+
+#[tokio::test]
 async fn a_tenant_hears_of_its_own_sessions_only() {
     let servers = Servers::new();
     let scheduler = servers.scheduler(options()).await;
@@ -83,6 +125,7 @@ async fn a_tenant_hears_of_its_own_sessions_only() {
         session: SessionName::new(session).unwrap(),
         pool: thermae_schemas::PoolName::new("default").unwrap(),
         expires_in_ms: 1000,
+        evictable: false,
     };
     worker.sessions = vec![held("acme", "b"), held("globex", "other"), held("acme", "a")];
     worker.beat(thermae_schemas::WorkerState::Ready, crate::fleet::LONG).await;

@@ -141,6 +141,7 @@ def _told() -> Iterator[None]:
         errors.SessionNotFound,
         errors.SessionLost,
         errors.SessionExpired,
+        errors.SessionEvicted,
         errors.SandboxLost,
         errors.WorkerStopped,
         errors.SandboxClosed,

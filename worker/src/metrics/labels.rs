@@ -43,7 +43,7 @@ pub(super) const TOKENS: [ErrorCode; 11] = [
 /// What came of calls that needed approval.
 pub(super) const APPROVALS: [&str; 4] = ["approved", "approved_before", "denied", "timed_out"];
 /// Why sessions end.
-pub(super) const ENDS: [&str; 3] = ["expired", "lost", "closed"];
+pub(super) const ENDS: [&str; 4] = ["expired", "evicted", "lost", "closed"];
 /// How requests to sessions end.
 pub(super) const REQUEST_ENDS: [&str; 7] =
     ["exited", "signaled", "timed_out", "cancelled", "out_of_memory", "failed", "error"];

@@ -21,7 +21,8 @@ pub struct LimitOptions {
     pub default: Limits,
     /// The most that a job may ask for. The size of a container follows from its memory and its pids.
     pub ceiling: Limits,
-    /// Time between the interrupt that the code gets when its wall-clock time is over, and the kill.
+    /// Time between the interrupt that the code gets when its wall-clock time is over, or when a job of a session is
+    /// cancelled, and the kill.
     pub grace: Millis,
 }
 

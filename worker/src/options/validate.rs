@@ -58,6 +58,7 @@ impl Options {
                 "must not be zero: the worker makes a container to see whether it can",
             )?;
             check(pool.create_parallel > 0, key("create_parallel"), "must not be zero")?;
+            check((1..=4096).contains(&pool.max_sessions), key("max_sessions"), "must be 1 to 4096")?;
             check(pool.max_sessions_per_tenant != Some(0), key("max_sessions_per_tenant"), "must not be zero")?;
             check((2..=262_144).contains(&pool.cpu_shares), key("cpu_shares"), "must be 2 to 262144")?;
             // The kernel refuses less than a thousandth of a second in each period.

@@ -180,6 +180,10 @@ fn refused(absent: Absent) -> RequestDone {
         Absent::Gone(Gone::Expired) => {
             failed(ErrorCode::SessionExpired, "The session was idle for too long and was closed. Nothing was done.")
         }
+        Absent::Gone(Gone::Evicted) => failed(
+            ErrorCode::SessionEvicted,
+            "The session was ended to make room for another one of its tenant. Nothing was done.",
+        ),
         Absent::Gone(_) => failed(
             ErrorCode::SessionLost,
             "There is no such session on the worker that held it: it was closed, or lost with its sandbox. Nothing was \

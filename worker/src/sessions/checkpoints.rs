@@ -1,7 +1,7 @@
-//! Checkpoints: a session's files outlive it. They are stored when its worker drains, when it is killed because its
-//! code does not end when it is interrupted and, if the session asks for it, after each of its jobs, before the job's
-//! outcome is recorded. The next session of its name begins with them, or another one of the same tenant that names it.
-//! What a session has in memory is never kept; see [`super::Sessions`].
+//! Checkpoints: a session's files outlive it. They are stored when its worker drains, when it makes room for another
+//! session, when it is killed because its code does not end when it is interrupted and, if the session asks for it,
+//! after each of its jobs, before the job's outcome is recorded. The next session of its name begins with them, or
+//! another one of the same tenant that names it. What a session has in memory is never kept; see [`super::Sessions`].
 //!
 //! Two workers may believe for a moment that they hold one session. The one that made it later has the higher life, and
 //! only the highest life's checkpoint counts. Besides, a checkpoint after a job counts only if the job's lease holds
@@ -249,9 +249,9 @@ impl Sessions {
         }
     }
 
-    /// Takes the last checkpoint of a session that ends with its worker. Errors are only logged, because the session is
-    /// lost in any case.
-    pub(super) async fn at_drain(&self, session: &Session, conn: &Conn, saved: &mut Saved) {
+    /// Takes the last checkpoint of a session that ends with its worker, or makes room for another one. Errors are only
+    /// logged, because the session ends in any case.
+    pub(super) async fn last_checkpoint(&self, session: &Session, conn: &Conn, saved: &mut Saved) {
         if !self.ctx.artifacts.is_lasting() {
             return;
         }

@@ -68,7 +68,7 @@ impl Sessions {
                     self.ctx.stop.run_until_cancelled(requests).await;
                     session.beside.end().await;
                     if let Some(home) = home.as_mut().filter(|h| h.made) {
-                        self.at_drain(&session, &home.conn, &mut home.saved).await;
+                        self.last_checkpoint(&session, &home.conn, &mut home.saved).await;
                     }
                     break Gone::Lost;
                 }
@@ -77,6 +77,12 @@ impl Sessions {
             };
             let job = match next {
                 Next::Expired => break Gone::Expired,
+                Next::Evicted => {
+                    if let Some(home) = home.as_mut().filter(|h| h.made) {
+                        self.last_checkpoint(&session, &home.conn, &mut home.saved).await;
+                    }
+                    break Gone::Evicted;
+                }
                 Next::Job(job) => job,
             };
             let span = span(&job.work);

@@ -1,8 +1,8 @@
 //! Sessions. Each holds its own container, and runs its jobs one after the other, in the order in which they came.
 //!
 //! An idle session holds no slot. A session ends when a job closes it, when it was idle for too long, when its sandbox
-//! dies, when the worker drains, or when its tenant needs room for another session. The registry, and the jobs that
-//! still wait for the session, are told the reason. A session is never silently replaced by an empty one.
+//! dies, when the worker drains, or when it makes room for another session of its tenant. The registry, and the jobs
+//! that still wait for the session, are told the reason. A session is never silently replaced by an empty one.
 
 mod beside;
 mod checkpoints;
@@ -108,6 +108,7 @@ impl Sessions {
             session: s.key.1.clone(),
             pool: s.pool.name().clone(),
             expires_in_ms: s.queue.expires_in(s.idle()).as_millis() as u64,
+            evictable: s.queue.evictable_since(s.pool.options().session_min_idle.0).is_some(),
         });
         held.collect()
     }
@@ -123,6 +124,7 @@ impl Sessions {
         let Some(session) = state.held.get(&key) else { return Err(Absent::Gone(ended())) };
         Presence::begin(session).map_err(|why| match why {
             Why::Full => Absent::Full(beside::MOST_OPEN),
+            Why::Evicted => Absent::Gone(Gone::Evicted),
             Why::Ended => Absent::Gone(ended()),
         })
     }
@@ -137,7 +139,7 @@ impl Sessions {
                 let most = session.pool.options().bounds.session_queue_bytes.0;
                 match session.queue.push(work, delivery, most).map_err(|refused| *refused) {
                     Ok(()) => return,
-                    Err(Refused { work, delivery, why: Why::Ended }) => (work, delivery),
+                    Err(Refused { work, delivery, why: Why::Ended | Why::Evicted }) => (work, delivery),
                     Err(Refused { work, delivery, why: Why::Full }) => {
                         drop(state);
                         let ctx = Arc::clone(&self.ctx);
@@ -151,7 +153,7 @@ impl Sessions {
             }
             None => (work, delivery),
         };
-        let refusal = if work.create_session { self.make_room(&mut state, &work) } else { Err(None) };
+        let refusal = if work.create_session { self.make_room(&state, &work) } else { Err(None) };
         match refusal {
             Ok(pool) => {
                 let session = Arc::new(Session::new(key.clone(), work.key.job.clone(), pool));
@@ -195,34 +197,35 @@ impl Sessions {
         }
     }
 
-    /// Makes room for one more session of the job's tenant. If a bound is reached, an idle session of the same tenant
-    /// is ended.
+    /// Makes room for one more session of the job's tenant. If a bound is reached, the session of the same tenant that
+    /// was used longest ago is ended, if it was unused for long enough. Its own task keeps its files and ends it.
     #[allow(clippy::result_large_err, reason = "made once per session that is turned away")]
-    fn make_room(&self, state: &mut State, work: &Work) -> Result<Arc<Pool>, Option<Outcome>> {
+    fn make_room(&self, state: &State, work: &Work) -> Result<Arc<Pool>, Option<Outcome>> {
         let Some(pool) = self.ctx.pool(&work.job.pool) else {
             let message = format!("This worker does not serve the pool {}.", work.job.pool);
             return Err(Some(Outcome::rejected(ErrorCode::UnknownPool, message)));
         };
-        let max = pool.options().max_sessions as usize;
-        let max_own = pool.options().max_sessions_per_tenant() as usize;
-        let of_pool = || state.held.values().filter(|s| Arc::ptr_eq(&s.pool, pool));
+        let options = pool.options();
+        let (max, max_own) = (options.max_sessions as usize, options.max_sessions_per_tenant() as usize);
+        let least = options.session_min_idle.0;
+        let of_pool = || state.held.values().filter(|s| Arc::ptr_eq(&s.pool, pool) && !s.queue.is_evicted());
         let own = || of_pool().filter(|s| s.key.0 == work.key.tenant);
-        if of_pool().count() >= max || own().count() >= max_own {
-            let oldest = own().filter_map(|s| Some((s.queue.idle_since()?, s))).min_by_key(|(since, _)| *since);
-            match oldest {
-                Some((_, session)) if session.queue.evict() => {
-                    let key = session.key.clone();
-                    self.forget(state, &key, Gone::Expired);
-                }
-                _ => {
-                    let bound = if own().count() >= max_own {
-                        format!("its maximum of {max_own} sessions of this tenant, and none of them is idle")
-                    } else {
-                        format!("its maximum of {max} sessions, and none of this tenant's is idle")
-                    };
-                    let message = format!("This worker holds {bound}. Try again when one has ended.");
-                    return Err(Some(Outcome::rejected(ErrorCode::SessionLimit, message)));
-                }
+        let (all, mine) = (of_pool().count(), own().count());
+        if all >= max || mine >= max_own {
+            let oldest =
+                own().filter_map(|s| Some((s.queue.evictable_since(least)?, s))).min_by_key(|(since, _)| *since);
+            if oldest.is_none_or(|(_, session)| !session.queue.evict(least)) {
+                let (bound, option) = if all >= max {
+                    (format!("{max} sessions"), "max_sessions")
+                } else {
+                    (format!("{max_own} sessions of this tenant"), "max_sessions_per_tenant")
+                };
+                let message = format!(
+                    "This worker holds its maximum of {bound} ({option}), and none of this tenant's was unused for {} s \
+                     (session_min_idle). Close one, try again later, or raise {option}.",
+                    least.as_secs_f64()
+                );
+                return Err(Some(Outcome::rejected(ErrorCode::SessionLimit, message)));
             }
         }
         Ok(Arc::clone(pool))
@@ -238,6 +241,7 @@ impl Sessions {
         self.ctx.metrics.sessions.set(state.held.len() as i64);
         let why = match gone {
             Gone::Expired => "expired",
+            Gone::Evicted => "evicted",
             Gone::Lost => "lost",
             Gone::Closed => "closed",
         };
@@ -264,6 +268,11 @@ impl Sessions {
             Gone::Expired => Outcome::rejected(
                 ErrorCode::SessionExpired,
                 "The session was idle for too long and was closed; its variables are gone. Nothing of this job ran.",
+            ),
+            Gone::Evicted => Outcome::rejected(
+                ErrorCode::SessionEvicted,
+                "The session was ended to make room for another one of its tenant; its variables are gone. Nothing of \
+                 this job ran.",
             ),
             _ => Outcome::rejected(
                 ErrorCode::SessionLost,

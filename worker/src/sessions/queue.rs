@@ -34,6 +34,8 @@ pub(super) struct Refused {
 pub(super) enum Why {
     /// The session has ended.
     Ended,
+    /// The session makes room for another one, and takes no more requests.
+    Evicted,
     /// The jobs that wait have too many bytes.
     Full,
 }
@@ -53,6 +55,8 @@ struct State {
     requests: usize,
     /// When the last job or request ended.
     idle_since: Instant,
+    /// Whether the session makes room for another one. Jobs that come meanwhile wait until it has ended.
+    evicted: bool,
     closed: bool,
 }
 
@@ -60,8 +64,10 @@ struct State {
 pub(super) enum Next {
     /// Run this job.
     Job(Box<Waiting>),
-    /// End: the session was idle for too long, or makes room for another session of its tenant.
+    /// End: the session was idle for too long.
     Expired,
+    /// End: the session makes room for another one of its tenant.
+    Evicted,
 }
 
 impl Queue {
@@ -72,6 +78,7 @@ impl Queue {
             running: false,
             requests: 0,
             idle_since: Instant::now(),
+            evicted: false,
             closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new() }
@@ -105,6 +112,9 @@ impl Queue {
                 let mut state = self.state();
                 if state.closed {
                     return Next::Expired;
+                }
+                if state.evicted {
+                    return Next::Evicted;
                 }
                 if let Some(job) = state.jobs.pop_front() {
                     state.bytes -= job.bytes();
@@ -141,6 +151,9 @@ impl Queue {
         if state.closed {
             return Err(Why::Ended);
         }
+        if state.evicted {
+            return Err(Why::Evicted);
+        }
         if state.requests >= most {
             return Err(Why::Full);
         }
@@ -173,15 +186,26 @@ impl Queue {
         state.jobs.drain(..).collect()
     }
 
-    /// Closes the queue if the session is idle, and wakes the session. Returns whether it was idle.
-    pub(super) fn evict(&self) -> bool {
+    /// Has the session end to make room for another one, if it has been idle for `least`. Returns whether it does.
+    pub(super) fn evict(&self, least: Duration) -> bool {
         let mut state = self.state();
-        let idle = state.is_idle();
-        if idle {
-            state.closed = true;
+        let may = state.unused_for(least);
+        if may {
+            state.evicted = true;
             self.wake.notify_one();
         }
-        idle
+        may
+    }
+
+    /// Whether the session makes room for another one.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.state().evicted
+    }
+
+    /// Since when the session has been idle, if it may make room for another one: it has been idle for `least`.
+    pub(super) fn evictable_since(&self, least: Duration) -> Option<Instant> {
+        let state = self.state();
+        state.unused_for(least).then_some(state.idle_since)
     }
 
     /// Since when the session has been idle; `None` if it is not idle.
@@ -197,6 +221,10 @@ impl Queue {
 }
 
 impl State {
+    fn unused_for(&self, least: Duration) -> bool {
+        self.is_idle() && !self.closed && !self.evicted && self.idle_since.elapsed() >= least
+    }
+
     fn is_idle(&self) -> bool {
         !self.running && self.jobs.is_empty() && self.requests == 0
     }
@@ -205,6 +233,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LEAST: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_session_is_idle_from_the_end_of_its_job_on_however_long_its_result_takes() {
@@ -217,5 +247,21 @@ mod tests {
         // Its result has been told.
         queue.ended();
         assert_eq!(queue.idle_since(), Some(since));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_session_that_was_unused_for_long_enough_makes_room() {
+        let queue = Queue::new();
+        tokio::time::advance(LEAST).await;
+        queue.request_begins(1).unwrap();
+        assert!(!queue.evict(LEAST) && !queue.evict(Duration::ZERO), "a request is under way");
+        queue.request_ended();
+        assert_eq!((queue.evict(LEAST), queue.evictable_since(LEAST)), (false, None), "it was used just now");
+        tokio::time::advance(LEAST).await;
+        assert!(queue.evictable_since(LEAST).is_some() && !queue.is_evicted());
+        assert!(queue.evict(LEAST) && queue.is_evicted());
+        assert!(!queue.evict(LEAST) && queue.evictable_since(LEAST).is_none(), "once");
+        assert_eq!(queue.request_begins(1), Err(Why::Evicted));
+        assert!(matches!(queue.next(LEAST).await, Next::Evicted));
     }
 }

@@ -10,10 +10,10 @@ use crate::fleet::{Site, run, soon};
 pub(super) const SHEET: &str = r#"
 tries = "opens more sessions than the worker holds, and leaves them idle"
 wins = "no session for anybody else"
-guard = "`max_sessions_per_tenant`: each further session ends the tenant's own session that has been idle the longest"
+guard = "`max_sessions_per_tenant`; only a session of the same tenant that was unused for `session_min_idle` makes room for a further one"
 control = {}
-held = { most = { max = 2 }, other = "succeeded" }
-open = { most = 4 }
+held = { most = { max = 2 }, first = "succeeded", other = "succeeded" }
+open = { most = 4, first = "session_evicted" }
 "#;
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
@@ -35,6 +35,8 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     })
     .await?;
     evidence.note("most", most);
+    let first = soon("the first session", run(&site.acme, job(0, false)?)).await??;
+    evidence.note("first", first.error.map_or(first.status.as_str(), |error| error.code.as_str()));
     if !site.lifted {
         let other = soon("another tenant's session", run(&site.globex, job(0, false)?)).await??;
         evidence.note("other", other.status.as_str());

@@ -195,7 +195,7 @@ async fn ask(registry: &dyn Registry, call: &Call) -> String {
             String::new()
         }
         Call::EndSession { worker: at, gone } => {
-            let gone = [Gone::Expired, Gone::Lost, Gone::Closed][usize::from(gone)];
+            let gone = [Gone::Expired, Gone::Lost, Gone::Closed, Gone::Evicted][usize::from(gone)];
             let (tenant, session) = (tenant("acme"), session("s"));
             registry.end_session(&tenant, &session, &worker(WORKERS[at]), None, gone).await.unwrap();
             String::new()

@@ -140,7 +140,7 @@ pub fn running(name: &str, attempt: u32, nonce: &str) -> RunningJob {
 }
 
 pub fn held(name: &str) -> SessionHeld {
-    SessionHeld { tenant: tenant("acme"), session: session(name), pool: pool(), expires_in_ms: 1000 }
+    SessionHeld { tenant: tenant("acme"), session: session(name), pool: pool(), expires_in_ms: 1000, evictable: false }
 }
 
 /// The attempt that a job was assigned as, if it was assigned.

@@ -183,7 +183,8 @@ impl Upload {
     /// has ended.
     async fn unless_lost<T>(&self, state: &mut State, done: Result<T, Problem>) -> Result<T, Problem> {
         let Err(problem) = done else { return done };
-        let is_lost = matches!(problem.code, "file_not_found" | "session_lost" | "session_expired")
+        let is_lost = problem.session_is_gone()
+            || problem.code == "file_not_found"
             || problem.more.get("errno").is_some_and(|errno| errno == "ESTALE");
         if is_lost { Err(self.lose(state).await) } else { Err(problem) }
     }

@@ -120,6 +120,7 @@ class AsyncProcess:
             FileError: The command could not be started.
             OutputLimit: There is more output left than `max_output`. The command was killed.
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         async with self._reading:

@@ -16,7 +16,14 @@ from thermae._error import ThermaeError
 from thermae._jobs import RunOptions, SessionOptions, StreamOptions
 from thermae._requests import ask
 from thermae._results import AsyncResult
-from thermae.errors import ForkedClientError, SandboxClosed, SessionExpired, SessionLost, SessionNotFound
+from thermae.errors import (
+    ForkedClientError,
+    SandboxClosed,
+    SessionEvicted,
+    SessionExpired,
+    SessionLost,
+    SessionNotFound,
+)
 
 if TYPE_CHECKING:
     from thermae._async_sandbox import AsyncSandbox
@@ -29,8 +36,9 @@ class SessionSettings(TypedDict, total=False):
         language: Language of its programs.
         pool: Pool that it lives in.
         idle: Seconds that it can be idle before it is closed; at most, and by default, the pool's own.
-        if_gone: What a run does if the session is gone: `fail` (the default) raises `SessionExpired` or `SessionLost`;
-            `new` makes a new one, and `result.session.fresh` says so. Commands and operations on files always fail.
+        if_gone: What a run does if the session is gone: `fail` (the default) raises `SessionExpired`, `SessionEvicted`
+            or `SessionLost`; `new` makes a new one, and `result.session.fresh` says so. Commands and operations on
+            files always fail.
         reset: Whether the first run begins a new session, even if one of this name is alive.
         checkpoint: `after_job`: after each run, the fleet stores the files in `/workspace` and `/session`. They then
             survive the death of the session's worker: the next session of this name begins with them.
@@ -89,6 +97,7 @@ class AsyncSession:
 
         Raises:
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         return await self._sandbox.run(code, **cast("RunOptions", {**options, **self.claim()}))
@@ -122,6 +131,7 @@ class AsyncSession:
             FileError: The command could not be started: there is no such program (`FileNotFound`), for example.
             OutputLimit: It wrote more than `max_output`, and was killed. `exec_result` has the beginning.
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         content, check = options.pop("input", None), options.pop("check", False)
@@ -146,6 +156,7 @@ class AsyncSession:
 
         Raises:
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         await ask(self, {"keepalive": {}})
@@ -159,7 +170,7 @@ class AsyncSession:
         claim["session_options"] = {"close": True}
         claim["tools"] = []
         self._left = True
-        with contextlib.suppress(SessionExpired, SessionLost):
+        with contextlib.suppress(SessionExpired, SessionEvicted, SessionLost):
             await self._sandbox.run("", **claim)
         self._sandbox.begun.discard(self.name)
 
@@ -200,7 +211,7 @@ class AsyncSession:
             self._sandbox.begun.add(self.name)
             if "idle" in self._settings:
                 await self.run("", tools=[])
-        except SessionExpired as error:
+        except (SessionExpired, SessionEvicted) as error:
             raise SessionNotFound(f"the session {self.name} is gone: {error.message}") from error
         except SessionLost as error:
             raise SessionNotFound(f"there is no session {self.name}") from error

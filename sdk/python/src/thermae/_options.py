@@ -32,6 +32,10 @@ class EmbeddedOptions(TypedDict, total=False):
         wall: Seconds by the wall clock that a job can run.
         datasets: Folders and files of this machine that jobs find at `/data/<name>`, read-only.
         preload: Modules that are imported before jobs need them; by default, numpy and pandas if there are any.
+        max_sessions: How many sessions may live at once; by default 16. A new one then ends the one that was used
+            longest ago (`SessionEvicted`), if nothing ran in it for `session_min_idle`. If there is none,
+            `SessionLimit` is raised.
+        session_min_idle: Seconds that a session must be unused before it may make room for another one; by default 30.
         packages: Packages that programs can import in addition to the interpreter's own, as for pip: `polars`,
             `httpx>=0.27,<1`. Their wheels are installed in your cache when the sandbox opens, once for all sandboxes
             that ask for the same.
@@ -55,6 +59,8 @@ class EmbeddedOptions(TypedDict, total=False):
     wall: float
     datasets: Mapping[str, str | os.PathLike[str]]
     preload: Sequence[str]
+    max_sessions: int
+    session_min_idle: float
     packages: Sequence[str]
     packages_refresh: bool
     store: str | os.PathLike[str]
@@ -144,6 +150,8 @@ def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
         "wall": to_ms,
         "datasets": lambda paths: {name: os.path.abspath(path) for name, path in paths.items()},
         "preload": _names,
+        "max_sessions": int,
+        "session_min_idle": lambda seconds: to_ms(seconds) if seconds else 0,
         "store": os.path.abspath,
         "audit": os.path.abspath,
         "audit_redact": _names,

@@ -74,6 +74,7 @@ class Process:
             FileError: The command could not be started.
             OutputLimit: There is more output left than `max_output`. The command was killed.
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         return self._runner.run(self._process.wait())

@@ -50,6 +50,7 @@ class Session:
 
         Raises:
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         return self._sandbox.run(code, **cast("RunOptions", {**options, **self._session.claim()}))
@@ -82,6 +83,7 @@ class Session:
             FileError: The command could not be started: there is no such program (`FileNotFound`), for example.
             OutputLimit: It wrote more than `max_output`, and was killed. `exec_result` has the beginning.
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         return self._runner.run(self._session.exec(command, **options))
@@ -101,6 +103,7 @@ class Session:
 
         Raises:
             SessionExpired: The session was idle for too long.
+            SessionEvicted: It made room for another session.
             SessionLost: It was lost with its worker, or with its interpreter.
         """
         self._runner.run(self._session.keepalive())

@@ -386,6 +386,27 @@ def test_a_session_that_was_idle_for_too_long_is_told(box: Sandbox) -> None:
         assert (result.session.fresh, result.stdout) == (True, "False\n")
 
 
+@of_the_embedded_fleet
+def test_a_new_session_takes_the_place_of_the_one_used_longest_ago(tmp_path: Path) -> None:
+    with Sandbox(slots=2, max_sessions=2, session_min_idle=0, store=tmp_path) as box:
+        first, second, third = (box.session(name) for name in ("first", "second", "third"))
+        for session in (first, second):
+            session.run("x = 1; open('kept', 'w').close()", check=True)
+        assert first.run("print(x)").stdout == "1\n"
+        third.run("x = 3", check=True)
+        with pytest.raises(errors.SessionEvicted):
+            second.run("print(x)")
+        assert (first.run("print(x)").stdout, third.run("print(x)").stdout) == ("1\n", "3\n")
+        again = box.session("second", if_gone="new")
+        look = "import os; print('x' in dir(), os.path.exists('kept'))"
+        assert again.run(look, check=True).stdout == "False True\n"
+    with Sandbox(slots=1, max_sessions=1) as box, box.session() as session:
+        session.run("x = 1", check=True)
+        with pytest.raises(errors.SessionLimit, match="max_sessions"):
+            box.session().run("x = 2", check=True)
+        assert session.run("print(x)").stdout == "1\n"
+
+
 def test_live_sessions_are_listed(box: Sandbox) -> None:
     with box.session("listed") as session:
         session.run("x = 1")

@@ -116,6 +116,7 @@ async fn a_tenant_at_its_bound_gives_up_the_session_it_used_longest_ago() {
     let mut options = options();
     let pool = options.pools.get_mut(&pool_name()).unwrap();
     (pool.max_sessions, pool.max_sessions_per_tenant) = (2, Some(2));
+    pool.session_min_idle = Millis::from_millis(0);
     let worker = fleet.worker(options).await;
     for name in ["a", "b", "c"] {
         let outcome = at(&mut fleet, &worker.id, &session_job(name, "x = 1")).await;
@@ -226,7 +227,8 @@ async fn a_session_may_ask_for_a_shorter_idle_time() {
 async fn a_tenants_own_bound_holds_below_the_pools() {
     let mut fleet = Fleet::new().await;
     let mut options = options();
-    options.pools.get_mut(&pool_name()).unwrap().max_sessions_per_tenant = Some(1);
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    (pool.max_sessions_per_tenant, pool.session_min_idle) = (Some(1), Millis::from_millis(0));
     let worker = fleet.worker(options).await;
     for name in ["a", "b"] {
         assert_eq!(at(&mut fleet, &worker.id, &session_job(name, "x = 1")).await.status, Status::Succeeded);
@@ -237,9 +239,59 @@ async fn a_tenants_own_bound_holds_below_the_pools() {
     fleet.submit_to(&worker.id, &busy).await;
     let call = fleet.tool_call(&busy).await;
     let outcome = at(&mut fleet, &worker.id, &session_job("c", "1")).await;
-    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionLimit));
+    let error = outcome.error.unwrap();
+    assert_eq!((outcome.status, error.code), (Status::Rejected, ErrorCode::SessionLimit));
+    assert!(error.message.contains("(max_sessions_per_tenant)"), "{error:?}");
     fleet.answer(&call, thermae_schemas::ToolReply::Ok(serde_json::Value::Null.into())).await;
     assert_eq!(fleet.outcome(&busy).await.status, Status::Succeeded);
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_makes_room_keeps_its_files_and_is_told_apart() {
+    let mut fleet = Fleet::new().await;
+    let store = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options.artifacts.store = Some(format!("file://{}", store.path().display()));
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    (pool.max_sessions, pool.max_sessions_per_tenant) = (1, Some(1));
+    pool.session_min_idle = Millis::from_millis(0);
+    let worker = fleet.worker(options).await;
+    at(&mut fleet, &worker.id, &session_job("a", "x = 1\nopen('/session/kept', 'w').close()")).await;
+    let late = session_job("a", "print(x)");
+    let message = fleet.assign(&fleet.tenant.clone(), &late, None).await;
+    assert_eq!(at(&mut fleet, &worker.id, &session_job("b", "x = 2")).await.status, Status::Succeeded);
+    // It may still be storing its files. What comes meanwhile waits, and is told.
+    fleet.bus.publish(message).await.unwrap().wait().await.unwrap();
+    let outcome = fleet.outcome(&late).await;
+    assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::SessionEvicted));
+    assert_eq!(worker.count("thermae_worker_sessions_ended_total", "evicted"), 1.0);
+    let again = fleet.admit(&fleet.tenant.clone(), &session_job("a", ""), Some(worker.id.clone())).await;
+    assert_eq!(again, thermae_backplane::registry::Admitted::SessionGone(Gone::Evicted));
+    let look = "import os\nprint('x' in dir(), os.path.exists('/session/kept'))";
+    let outcome = at(&mut fleet, &worker.id, &with("a", look, |s| s.if_gone = IfGone::New)).await;
+    assert_eq!(outcome.stdout, "False True\n", "{outcome:?}");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_used_lately_makes_no_room() {
+    let mut fleet = Fleet::new().await;
+    let mut options = options();
+    let pool = options.pools.get_mut(&pool_name()).unwrap();
+    assert_eq!((pool.max_sessions, pool.session_min_idle), (16, Millis::from_secs(30)));
+    (pool.max_sessions, pool.max_sessions_per_tenant) = (1, Some(1));
+    pool.session_min_idle = Millis::from_secs(3600);
+    let worker = fleet.worker(options).await;
+    at(&mut fleet, &worker.id, &session_job("a", "x = 1")).await;
+    let outcome = at(&mut fleet, &worker.id, &session_job("b", "x = 2")).await;
+    let error = outcome.error.unwrap();
+    assert_eq!((outcome.status, error.code), (Status::Rejected, ErrorCode::SessionLimit));
+    assert!(
+        error.message.contains("(max_sessions)") && error.message.contains("3600 s (session_min_idle)"),
+        "{error:?}"
+    );
+    assert_eq!(at(&mut fleet, &worker.id, &session_job("a", "print(x)")).await.stdout, "1\n");
     worker.end().await;
 }
 

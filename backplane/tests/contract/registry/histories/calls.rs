@@ -205,7 +205,7 @@ pub(super) fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(worker, running, sessions)| Call::Heartbeat { worker, running, sessions }),
         1 => who().prop_map(|worker| Call::Leave { worker }),
         1 => who().prop_map(|worker| Call::Bury { worker }),
-        1 => (who(), 0u8..3).prop_map(|(worker, gone)| Call::EndSession { worker, gone }),
+        1 => (who(), 0u8..4).prop_map(|(worker, gone)| Call::EndSession { worker, gone }),
         1 => (0u8..2).prop_map(|who| Call::Lead { who }),
     ]
 }

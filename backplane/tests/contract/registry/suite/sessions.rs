@@ -165,9 +165,9 @@ pub async fn whoever_asks_for_a_session_learns_who_holds_it(registry: SharedRegi
     assert_eq!(of("s").await, Holder::Nobody);
 
     let mut announced = beat("w");
-    announced.sessions = vec![held("idle"), held("lost"), held("left")];
+    announced.sessions = vec![held("idle"), held("evicted"), held("lost"), held("left")];
     registry.heartbeat(&announced, TTL).await.unwrap();
-    for (name, gone) in [("idle", Gone::Expired), ("lost", Gone::Lost)] {
+    for (name, gone) in [("idle", Gone::Expired), ("evicted", Gone::Evicted), ("lost", Gone::Lost)] {
         assert_eq!(of(name).await, Holder::Worker(worker("w")));
         registry.end_session(tenant_ref(), &session(name), worker_ref("w"), None, gone).await.unwrap();
         assert_eq!(of(name).await, Holder::Gone(gone));

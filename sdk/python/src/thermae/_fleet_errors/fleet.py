@@ -102,13 +102,25 @@ class SessionExpired(ThermaeError):
     advice = "Start a new session (or submit with if_gone = new). To keep one, use it more often or raise session_idle."
 
 
+class SessionEvicted(ThermaeError):
+    """The session was ended to make room for another one of its tenant."""
+
+    code = "session_evicted"
+    safe_to_retry = True
+    advice = (
+        "Start a new session (or submit with if_gone = new); if the fleet has a store, it begins with the files. To "
+        "keep more sessions, raise max_sessions."
+    )
+
+
 class SessionLimit(ThermaeError):
-    """On the worker, the pool or the tenant has as many sessions as allowed, and none of the tenant's is idle."""
+    """The pool or the tenant has as many sessions as allowed, and none of the tenant's can make room."""
 
     code = "session_limit"
     safe_to_retry = True
     advice = (
-        "Wait until one of the tenant's sessions ends or is idle, or raise max_sessions or max_sessions_per_tenant."
+        "Close sessions that you no longer need, or wait until one was unused for session_min_idle. To keep more, raise"
+        " max_sessions or max_sessions_per_tenant."
     )
 
 
