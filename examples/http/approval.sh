@@ -7,9 +7,9 @@
 #
 # It prints:
 #
-#     waits for approval: pay {'amount': 900, 'to': 'rent'}
-#     paid: pay {'amount': 900, 'to': 'rent'}
-#     waits for approval: pay {'amount': 700, 'to': 'lottery'}
+#     waits for approval: pay {'to': 'rent', 'amount': 900}
+#     paid: pay {'to': 'rent', 'amount': 900}
+#     waits for approval: pay {'to': 'lottery', 'amount': 700}
 #     --
 #     rent: R-900
 #     lottery: approval_denied: the call of "pay" was denied: no gambling
