@@ -25,7 +25,7 @@ fn the_place_of_the_fault_is_named() {
         ),
         (r#"{"id": "a", "code": "", "files": [{"path": "a"}]}"#, ErrorCode::SchemaViolation, "/files/0: "),
         (
-            r#"{"id": "a", "code": "", "files": [{"path": "a", "text": "", "ref": "b"}]}"#,
+            r#"{"id": "a", "code": "", "files": [{"path": "a", "text": "", "base64": ""}]}"#,
             ErrorCode::SchemaViolation,
             "/files/0: ",
         ),
@@ -141,7 +141,7 @@ fn a_path_that_leads_out_or_stands_twice_is_a_bad_path() {
     assert_eq!((code, &*message), (ErrorCode::BadPath, "/files/1/path: \"x\" is used twice"));
     let long = json!({"id": "a", "code": "", "files": [{"path": "é".repeat(100_000), "text": ""}]});
     assert!(says(&long.to_string()).1.len() < 520);
-    let good = json!({"id": "a", "code": "", "files": [{"path": "a/b", "ref": "c", "executable": true}]});
+    let good = json!({"id": "a", "code": "", "files": [{"path": "a/b", "ref": "c".repeat(64), "executable": true}]});
     assert_eq!(read(good.to_string().as_bytes(), PROTOCOL).unwrap().files.len(), 1);
 }
 
