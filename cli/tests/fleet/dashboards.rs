@@ -35,6 +35,8 @@ const QUIET: &[&str] = &[
     "thermae_worker_containers_bound",
     "thermae_worker_containers_evicted_total",
     "thermae_worker_pauses_refused_total",
+    "thermae_worker_tool_answer_bytes",
+    "thermae_worker_tool_answers_written_total",
     "thermae_worker_large_outcomes_total",
     "thermae_worker_store_swept_total",
     "thermae_scheduler_redis_memory_max_bytes",
