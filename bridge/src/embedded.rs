@@ -149,6 +149,9 @@ pub(crate) fn unfit(error: Error) -> Refusal {
             let key = key.replace("tokens.", "token_");
             Refusal::new("bad_option", format!("{key}: {}", invalid.problem))
         }
+        Error::Embedded(option @ (Unfit::Preload { .. } | Unfit::Dataset { .. })) => {
+            Refusal::new("bad_option", option.to_string())
+        }
         _ => error.into(),
     }
 }

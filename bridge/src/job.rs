@@ -1,7 +1,8 @@
 //! Reads the job of a `run`. Requests to sessions are read by the same rules.
 
 use serde::{Deserialize, Deserializer};
-use thermae_schemas::json::{MOST_IN_A_JOB, Measure, code_of, measure_unique};
+use serde_path_to_error::Segment;
+use thermae_schemas::json::{MOST_IN_A_JOB, Measure, code_of, measure_job, measure_unique};
 use thermae_schemas::{
     Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, Outcome, PROTOCOL, Status, lacks_code, reads,
 };
@@ -36,7 +37,7 @@ fn result(id: JobId, outcome: Outcome) -> Result<Vec<u8>, serde_json::Error> {
 }
 
 fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
-    bounded(text, "job")?;
+    bounded_job(text)?;
     let job: Job = fields(&mut serde_json::Deserializer::from_slice(text))?;
     if !reads(job.protocol) {
         return Err(unsupported(job.protocol));
@@ -52,7 +53,19 @@ fn parse(text: &[u8]) -> Result<Job, (ErrorCode, String)> {
 /// # Errors
 /// The code of the error, and a message.
 pub fn bounded(text: &[u8], what: &str) -> Result<Measure, (ErrorCode, String)> {
-    measure_unique(text, MOST_IN_A_JOB).map_err(|error| (code_of(&error), format!("the {what} can't be read: {error}")))
+    measure_unique(text, MOST_IN_A_JOB).map_err(|error| unreadable(what, &error))
+}
+
+/// [`bounded`] for a job, the values of whose inputs are not counted.
+///
+/// # Errors
+/// The code of the error, and a message.
+pub fn bounded_job(text: &[u8]) -> Result<Measure, (ErrorCode, String)> {
+    measure_job(text).map_err(|error| unreadable("job", &error))
+}
+
+fn unreadable(what: &str, error: &serde_json::Error) -> (ErrorCode, String) {
+    (code_of(error), format!("the {what} can't be read: {error}"))
 }
 
 /// Reads a value. An error has the path of the field.
@@ -71,8 +84,20 @@ pub fn fields<'de, T: Deserialize<'de>>(
         }
         let unknown = inner.starts_with("unknown field");
         let code = if unknown { ErrorCode::UnknownField } else { ErrorCode::SchemaViolation };
-        (code, format!("/{}: {inner}", error.path().to_string().trim_start_matches('.').replace('.', "/")))
+        (code, format!("{}: {inner}", pointer(error.path())))
     })
+}
+
+/// The path of a field, as a JSON pointer.
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    let part = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{key}"),
+        // What is chosen stands in the text, and so does what isn't known.
+        Segment::Enum { .. } | Segment::Unknown => String::new(),
+    };
+    let parts: String = path.iter().map(part).collect();
+    if parts.is_empty() { "/".to_owned() } else { parts }
 }
 
 /// Refuses a version of the protocol.
@@ -119,6 +144,11 @@ mod tests {
             ),
             (r#"{"id": "a", "code": "", "capabilities": null}"#, ErrorCode::BadCapability, "capabilities: must be"),
             (r#"{"id": "a", "code": "", "protocol": 9}"#, ErrorCode::UnsupportedProtocol, "9"),
+            (
+                r#"{"id": "a", "code": "", "files": [{"path": "x", "base64": "AAAA\n"}]}"#,
+                ErrorCode::SchemaViolation,
+                "/files/0/base64: is not base64",
+            ),
         ] {
             let (found, message) = rejected(text);
             assert!(found == code && message.contains(says), "{text}: {found:?} {message}");

@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How messages of clients are read. Other doors of the fleet read them by the same rules.
 pub mod read {
-    pub use crate::job::{bounded, fields, unsupported};
+    pub use crate::job::{bounded, bounded_job, fields, unsupported};
     pub use crate::run::{Answer, read_answer};
 }
 

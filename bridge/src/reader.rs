@@ -1,9 +1,11 @@
 //! Reads what an SDK sends, and starts its requests.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -24,15 +26,23 @@ pub(crate) struct Reader {
     most: usize,
     /// The requests under way.
     tasks: JoinSet<()>,
+    /// Jobs that have not come whole yet.
+    parts: HashMap<u64, Part>,
     /// Whether the SDK has said `hello`.
     greeted: bool,
     /// Whether the SDK has asked to open a fleet.
     opening: bool,
 }
 
+/// A job of which more comes. Its bytes are held.
+struct Part {
+    run: Request,
+    text: BytesMut,
+}
+
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>, opener: Arc<dyn Opener>, most: usize) -> Self {
-        Self { shared, opener, most, tasks: JoinSet::new(), greeted: false, opening: false }
+        Self { shared, opener, most, tasks: JoinSet::new(), parts: HashMap::new(), greeted: false, opening: false }
     }
 
     /// The requests that go on.
@@ -90,6 +100,7 @@ impl Reader {
             Request::Hello { .. } => return bad("hello came twice"),
             Request::Close {} => return ControlFlow::Break(End::Closed),
             Request::Credit { id, bytes } => self.shared.outbox.credit(id, bytes),
+            Request::Cancel { id } if self.drop_part(id) => self.shared.refuse(id, false, &Refusal::cancelled()),
             Request::Cancel { id } => {
                 if let Some(underway) = self.shared.requests().get(&id) {
                     underway.cancel.cancel();
@@ -107,6 +118,7 @@ impl Reader {
                     run.leave();
                 }
             }
+            Request::Input { id, end } if self.parts.contains_key(&id) => self.add_part(id, &frame.payload, end),
             Request::Input { id, end } => self.say(id, Say::Input(frame.payload, end)),
             Request::Signal { id, signal } => self.say(id, Say::Signal(signal)),
             Request::Open { id, .. }
@@ -137,8 +149,39 @@ impl Reader {
         }
     }
 
+    /// Adds to a job that has not come whole yet. After its end, it runs.
+    fn add_part(&mut self, id: u64, more: &[u8], end: bool) {
+        if !self.shared.outbox.hold(more.len()) {
+            self.drop_part(id);
+            return self.shared.refuse(id, false, &Self::no_room());
+        }
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        part.text.extend_from_slice(more);
+        if !end {
+            return;
+        }
+        let Some(Part { run, text }) = self.parts.remove(&id) else { return };
+        // The request holds them from now on.
+        self.shared.outbox.release(text.len());
+        if let Err(refusal) = self.start(run, Frame { header: Bytes::new(), payload: text.freeze() }) {
+            self.shared.refuse(id, false, &refusal);
+        }
+    }
+
+    /// Forgets a job that has not come whole yet. Says whether there was one.
+    fn drop_part(&mut self, id: u64) -> bool {
+        let dropped = self.parts.remove(&id);
+        self.shared.outbox.release(dropped.as_ref().map_or(0, |part| part.text.len()));
+        dropped.is_some()
+    }
+
+    fn no_room() -> Refusal {
+        let message = "the requests of this connection hold as many bytes as they may";
+        Refusal::new("gateway_full", message).advice("try again later")
+    }
+
     fn is_underway(&self, id: u64) -> bool {
-        self.shared.requests().contains_key(&id) || self.shared.outbox.has(id)
+        self.parts.contains_key(&id) || self.shared.requests().contains_key(&id) || self.shared.outbox.has(id)
     }
 
     fn greet(&mut self, versions: &[u32]) -> ControlFlow<End> {
@@ -161,14 +204,13 @@ impl Reader {
         if let Request::InSession { window, .. } = &request {
             session::check(*window)?;
         }
-        if self.shared.requests().len() >= self.most {
+        if self.shared.requests().len() + self.parts.len() >= self.most {
             let message = format!("{} requests are under way already", self.most);
             return Err(Refusal::new("too_many_requests", message).advice("wait until some of them have ended"));
         }
         let held = frame.payload.len();
         if !self.shared.outbox.hold(held) {
-            let message = "the requests of this connection hold as many bytes as they may";
-            return Err(Refusal::new("gateway_full", message).advice("try again later"));
+            return Err(Self::no_room());
         }
         let (shared, cancel) = (self.shared.clone(), self.shared.ending.child_token());
         match request {
@@ -178,7 +220,11 @@ impl Reader {
                 let underway = Underway { cancel, held, in_lane: false, hears: Hears::Nobody };
                 self.spawn(id, underway, asking::open(shared, opener, id, ask));
             }
-            Request::Run { id, window, detached } => {
+            Request::Run { id, window, detached, more: true } => {
+                let run = Request::Run { id, window, detached, more: false };
+                self.parts.insert(id, Part { run, text: frame.payload.into() });
+            }
+            Request::Run { id, window, detached, more: false } => {
                 shared.outbox.begin(id, window);
                 let run = Arc::new(Run::new(id, &shared, detached));
                 // The end of the connection is no reason to cancel it then.

@@ -77,6 +77,7 @@ impl From<thermae_client::Error> for Refusal {
         let message = chain(&error);
         match error {
             E::NoScheduler => Self::new("no_scheduler", message).advice("start thermae-scheduler on this RabbitMQ"),
+            E::Store(_) => Self::new("store_unavailable", message).advice("free some space in the store's folder"),
             E::QueueFull => Self::new("queue_full", message).advice("wait until some of the tenant's jobs have ended"),
             E::AlreadySubmitted(_) => Self::new("already_submitted", message).advice("give every job an id of its own"),
             E::AlreadyRequested(_) => {

@@ -25,6 +25,9 @@ pub(crate) enum Request {
         /// Whether the job goes on when the connection ends.
         #[serde(default)]
         detached: bool,
+        /// Whether more of the job comes as input of the request.
+        #[serde(default)]
+        more: bool,
     },
     /// Takes a run over.
     Attach {
@@ -162,6 +165,7 @@ mod tests {
             (r#"{"type":"open","id":1,"embedded":{}}"#, "open"),
             (r#"{"type":"run","id":1,"window":1,"new":null}"#, "run"),
             (r#"{"type":"run","id":1,"window":1,"detached":true}"#, "run"),
+            (r#"{"type":"run","id":1,"window":1,"more":true}"#, "run"),
             (r#"{"type":"attach","id":1,"window":1,"job":"j"}"#, "attach"),
             (r#"{"type":"attach","id":1,"window":1,"job":"j","stdout_from":7,"stderr_from":8}"#, "attach"),
             (r#"{"type":"run_info","id":1,"job":"j","stdout_from":7}"#, "run_info"),

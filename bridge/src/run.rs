@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thermae_client::Follower;
 use thermae_schemas::json::measure_unique;
-use thermae_schemas::{Event, EventBody, JobId, RunInfo, RunQuery, ToolCall, ToolFailure};
+use thermae_schemas::{Event, EventBody, Job, JobId, RunInfo, RunQuery, ToolCall, ToolFailure};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,17 @@ pub(crate) struct Run {
     ended: CancellationToken,
     /// Whether the SDK leaves the run.
     left: CancellationToken,
+}
+
+/// Size from which a job is read elsewhere: until it is, nothing else happens on this thread.
+const LARGE: usize = 1 << 20;
+
+async fn read(text: Bytes) -> Result<Result<Job, Unread>, Refusal> {
+    if text.len() < LARGE {
+        return Ok(job::read(&text));
+    }
+    let read = tokio::task::spawn_blocking(move || job::read(&text)).await;
+    read.map_err(|_| Refusal::new("internal", "the job could not be read"))
 }
 
 /// What a client answers to a tool call.
@@ -96,7 +107,7 @@ impl Run {
         text: Bytes,
         cancel: CancellationToken,
     ) -> Result<(), Refusal> {
-        let job = match job::read(&text) {
+        let job = match read(text).await? {
             Ok(job) => job,
             Err(Unread::Refused(refusal)) => return Err(refusal),
             Err(Unread::Rejected(result)) => {
@@ -104,7 +115,6 @@ impl Run {
                 return Ok(());
             }
         };
-        drop(text);
         let opened = tokio::select! {
             biased;
             () = cancel.cancelled() => {

@@ -101,7 +101,9 @@ fn finish(outbox: &Outbox, id: u64, done: &RequestDone) -> Result<(), Refusal> {
 pub(crate) fn read(text: &[u8], window: u32) -> Result<Request, (ErrorCode, String)> {
     job::bounded(text, "request")?;
     let mut fields: Map<String, Value> = job::fields(&mut serde_json::Deserializer::from_slice(text))?;
-    fields.entry("id").or_insert_with(|| json!(JobId::random()));
+    if fields.get("id").is_none_or(Value::is_null) {
+        fields.insert("id".to_owned(), json!(JobId::random()));
+    }
     fields.insert("window".to_owned(), json!(window));
     let request: Request = job::fields(Value::Object(fields))?;
     if !reads(request.protocol) {
@@ -122,7 +124,7 @@ mod tests {
         let read = |text: &str| read(text.as_bytes(), 7).unwrap();
         let request = read(r#"{"session": "s", "exec": {"argv": ["ls"]}, "window": -1, "input": "aGk="}"#);
         assert_eq!((request.window, &request.input[..]), (7, &b"hi"[..]));
-        assert_ne!(request.id, read(r#"{"session": "s", "keepalive": {}}"#).id);
+        assert_ne!(request.id, read(r#"{"session": "s", "keepalive": {}, "id": null}"#).id);
         assert_eq!(read(r#"{"id": "mine", "session": "s", "keepalive": {}}"#).id.as_str(), "mine");
     }
 

@@ -109,9 +109,12 @@ fn nothing_else(rest: &Map<String, Value>, at: &str, known: &'static str) -> Res
     }
 }
 
-/// A whole number from 1 on, written without a fraction.
+/// A whole number from 1 on, however it is written: 3.0 is 3. Above 2^53, floats no longer have every integer.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn count(value: &Value, at: &str) -> Result<NonZeroU64> {
-    match value.as_u64().and_then(NonZeroU64::new) {
+    const EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+    let whole = |float: f64| (float.fract() == 0.0 && (0.0..=EXACT).contains(&float)).then_some(float as u64);
+    match value.as_u64().or_else(|| value.as_f64().and_then(whole)).and_then(NonZeroU64::new) {
         Some(count) => Ok(count),
         None => wrong(at, "a whole number from 1 on", value),
     }

@@ -10,7 +10,10 @@ pub(crate) fn advice(code: ErrorCode) -> &'static str {
         UnknownField => "Check the field's spelling against schemas/json/job.json.",
         SchemaViolation => "Correct the field that the message names. schemas/json/job.json lists the allowed values.",
         UnsupportedProtocol => "Use a client of the fleet's release, or of the release before it.",
-        JobTooLarge => "Send less in the message: shorten the code or its standard input.",
+        JobTooLarge => {
+            "Send less in the message: shorten the code or its standard input. Write large files into a session, or name \
+             what is in the store already."
+        }
         BadPath => "Give each file its own path, relative to /workspace and without \"..\".",
         FilesTooLarge => {
             "Send fewer or smaller files, or raise the pool's disk. If many jobs share large inputs, make them a \

@@ -15,6 +15,8 @@ use thermae_service::secret::Secret;
 use thermae_service::tls::Tls;
 use thermae_service::units::{ByteSize, Millis};
 
+use crate::style;
+
 pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsVerb};
 pub(crate) use self::bridge::BridgeArgs;
 pub(crate) use self::embedded::EmbeddedArgs;
@@ -38,21 +40,24 @@ Examples:
 Exit status: 0 success; 1 the code failed; 2 usage; 3 the fleet failed; 130 interrupted.
 ";
 
+/// What a short help ends with.
+const MORE: &str = "These are the options that are used most. --help shows all of them, with examples.";
+
 /// Run code that AI agents write, each program in a fresh sandbox, on this machine or on a fleet
 #[derive(Debug, Parser)]
-#[command(name = "thermae", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "thermae", version, after_help = EXAMPLES, max_term_width = 110, styles = style::HELP_TEXT)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Whether to use colours.
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = true, help = "When to use colours: auto, always or never")]
+    #[arg(hide_short_help = true, long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = true, help = "When to use colours: auto, always or never")]
     pub(crate) color: Color,
     /// How much to log.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, help = "Log info (-v) or debug (-vv) to standard error. THERMAE_LOG overrides this")]
+    #[arg(hide_short_help = true, short, long, global = true, action = clap::ArgAction::Count, help = "Log info (-v) or debug (-vv) to standard error. THERMAE_LOG overrides this")]
     pub(crate) verbose: u8,
     /// Whether a terminal gets control characters unchanged.
-    #[arg(long, global = true, help = "Don't escape control characters (as in \\x1b) that go to a terminal")]
+    #[arg(hide_short_help = true, long, global = true, help = "Let control characters reach a terminal unchanged")]
     pub(crate) raw: bool,
 }
 
@@ -118,10 +123,18 @@ pub(crate) enum Page {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Fleet")]
 pub(crate) struct FleetArgs {
-    /// URL of the fleet's RabbitMQ: amqp://USER@HOST:PORT, or amqps://… for TLS. Without a URL, programs run on the
-    /// embedded fleet, which is part of this process. Pass a URL with a password in the environment or in a file: all
-    /// users of the machine can read arguments
-    #[arg(long, env = "THERMAE_AMQP", hide_env_values = true, value_name = "URL", group = "remote")]
+    /// URL of the fleet's RabbitMQ: amqp://USER@HOST:PORT, or amqps://… for TLS
+    ///
+    /// Without a URL, programs run on the embedded fleet, which is part of this process. Pass a URL with a password in
+    /// the environment or in a file: all users of the machine can read arguments
+    #[arg(
+        hide_short_help = true,
+        long,
+        env = "THERMAE_AMQP",
+        hide_env_values = true,
+        value_name = "URL",
+        group = "remote"
+    )]
     pub(crate) amqp: Option<Secret>,
     /// File that contains the URL
     #[arg(long, env = "THERMAE_AMQP_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path(), group = "remote")]
@@ -130,13 +143,21 @@ pub(crate) struct FleetArgs {
     #[command(flatten)]
     pub(crate) access: AccessArgs,
     /// Tenant to act as; by default, the user in the URL
-    #[arg(long, env = "THERMAE_TENANT", hide_env_values = true, value_name = "NAME", requires = "remote")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        env = "THERMAE_TENANT",
+        hide_env_values = true,
+        value_name = "NAME",
+        requires = "remote"
+    )]
     pub(crate) tenant: Option<String>,
     /// Time to wait for a fleet that doesn't answer
-    #[arg(long, default_value = "30s", value_name = "TIME")]
+    #[arg(hide_short_help = true, long, default_value = "30s", value_name = "TIME")]
     pub(crate) connect_timeout: Millis,
-    /// Python interpreter for the embedded fleet's sandboxes; by default, the active virtualenv's, otherwise python3 on
-    /// PATH
+    /// Python interpreter for the embedded fleet's sandboxes
+    ///
+    /// By default, the active virtualenv's, otherwise python3 on PATH
     #[arg(long, env = "THERMAE_PYTHON", hide_env_values = true, value_name = "PATH", value_parser = any_path())]
     pub(crate) python: Option<PathBuf>,
 }
@@ -147,16 +168,16 @@ pub(crate) struct FleetArgs {
 pub(crate) struct AccessArgs {
     /// File that contains the password, which replaces the one in the URL. THERMAE_AMQP_PASSWORD can hold the password
     /// itself
-    #[arg(long, env = "THERMAE_AMQP_PASSWORD_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
+    #[arg(hide_short_help = true, long, env = "THERMAE_AMQP_PASSWORD_FILE", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
     pub(crate) amqp_password_file: Option<PathBuf>,
     /// PEM file of the certificate authorities to trust for amqps://; by default, the system's
-    #[arg(long, env = "THERMAE_TLS_CA", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
+    #[arg(hide_short_help = true, long, env = "THERMAE_TLS_CA", hide_env_values = true, value_name = "FILE", value_parser = any_path())]
     pub(crate) tls_ca: Option<PathBuf>,
     /// PEM file of the client certificate, for servers that ask for one
-    #[arg(long, env = "THERMAE_TLS_CERT", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_key")]
+    #[arg(hide_short_help = true, long, env = "THERMAE_TLS_CERT", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// PEM file of the client certificate's private key
-    #[arg(long, env = "THERMAE_TLS_KEY", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_cert")]
+    #[arg(hide_short_help = true, long, env = "THERMAE_TLS_KEY", hide_env_values = true, value_name = "FILE", value_parser = any_path(), requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 }
 
@@ -213,16 +234,19 @@ impl FleetArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolArgs {
-    /// Let the program call a shell command as the tool NAME. The command reads the call's arguments as JSON from
-    /// standard input, and prints its result as JSON. Can be repeated
+    /// Let the program call a shell command as the tool NAME
+    ///
+    /// The command reads the call's arguments as JSON from standard input, and prints its result as JSON. Can be
+    /// repeated
     #[arg(long = "tool", value_name = "NAME=COMMAND")]
     pub(crate) tools: Vec<String>,
-    /// File with a [tools] table; by default, the thermae.toml beside the program or the file of jobs, if you have
-    /// trusted it (thermae trust)
+    /// File with a [tools] table
+    ///
+    /// By default, the thermae.toml beside the program or the file of jobs, if you have trusted it (thermae trust)
     #[arg(long, visible_alias = "tools", value_name = "FILE")]
     pub(crate) tools_file: Option<PathBuf>,
     /// Let a call of a tool give its result at once: the program then does not await it
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub(crate) sync_tools: bool,
 }
 
@@ -236,22 +260,22 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) wall: Option<Millis>,
     /// CPU time; by default 30s
-    #[arg(long, value_name = "TIME")]
+    #[arg(hide_short_help = true, long, value_name = "TIME")]
     pub(crate) cpu: Option<Millis>,
     /// Memory, for example 128MiB; by default 256MiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
     /// Number of processes and threads; by default 64
-    #[arg(long, value_name = "N")]
+    #[arg(hide_short_help = true, long, value_name = "N")]
     pub(crate) pids: Option<u32>,
     /// Size of standard output and standard error together; by default 1MiB, and at most 8MiB on the embedded fleet
-    #[arg(long, value_name = "SIZE")]
+    #[arg(hide_short_help = true, long, value_name = "SIZE")]
     pub(crate) output: Option<ByteSize>,
     /// Time that a tool call may wait for its answer; by default 240s
-    #[arg(long, value_name = "TIME")]
+    #[arg(hide_short_help = true, long, value_name = "TIME")]
     pub(crate) tool_wait: Option<Millis>,
     /// Time that the program may wait for tools in all, in addition to its wall clock time; by default 240s
-    #[arg(long, value_name = "TIME")]
+    #[arg(hide_short_help = true, long, value_name = "TIME")]
     pub(crate) pause: Option<Millis>,
 }
 
@@ -276,7 +300,7 @@ Exit status: 0 success; 1 the code failed; 2 usage, or a job that no fleet would
 
 /// `thermae run`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = RUN_EXAMPLES)]
+#[command(after_help = MORE, after_long_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// File of the program; - reads it from standard input
     #[arg(value_name = "FILE", required_unless_present = "command")]
@@ -303,14 +327,15 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Output", conflicts_with_all = ["stream", "value"])]
     pub(crate) json: bool,
     /// Print output while the program runs: auto (if standard output is a terminal), always or never
-    #[arg(long, help_heading = "Output", value_enum, default_value_t = Stream::Auto, default_missing_value = "always", num_args = 0..=1, require_equals = true, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(hide_short_help = true, long, help_heading = "Output", value_enum, default_value_t = Stream::Auto, default_missing_value = "always", num_args = 0..=1, require_equals = true, value_name = "WHEN", hide_possible_values = true)]
     pub(crate) stream: Stream,
     /// Also print the value of the last expression
-    #[arg(long, help_heading = "Output")]
+    #[arg(hide_short_help = true, long, help_heading = "Output")]
     pub(crate) value: bool,
-    /// Save the files that the program leaves in /workspace/artifacts to this folder, which is created if needed.
-    /// Existing files are not replaced. Files whose names other programs execute or read automatically (thermae.toml,
-    /// Makefile, .envrc, ...) are left out
+    /// Save the files that the program leaves in /workspace/artifacts to this folder
+    ///
+    /// The folder is created if needed. Existing files are not replaced. Files whose names other programs execute or
+    /// read automatically (thermae.toml, Makefile, .envrc, ...) are left out
     #[arg(long, help_heading = "Output", value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
 }
@@ -345,7 +370,7 @@ Exit status: 0 all succeeded; 1 some code failed; 2 usage; 3 the fleet failed, o
 
 /// `thermae batch`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = BATCH_EXAMPLES)]
+#[command(after_help = MORE, after_long_help = BATCH_EXAMPLES)]
 pub(crate) struct BatchArgs {
     /// File of jobs, as JSON Lines
     #[arg(value_name = "JOBS")]
@@ -358,7 +383,7 @@ pub(crate) struct BatchArgs {
     pub(crate) concurrency: Option<u32>,
     /// Number of times that code may be started, for jobs that don't set it themselves; by default 1. Use more than 1
     /// only for code that can safely run twice
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(hide_short_help = true, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_attempts: Option<u32>,
     /// Rerun the jobs whose results have one of these statuses (comma-separated)
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
@@ -388,8 +413,62 @@ pub(crate) struct BatchArgs {
 mod tests {
     use clap::CommandFactory;
 
+    use super::*;
+
+    /// All commands, with those below them.
+    fn commands(of: clap::Command) -> Vec<clap::Command> {
+        let below: Vec<_> = of.get_subcommands().cloned().flat_map(commands).collect();
+        [vec![of.term_width(80)], below].concat()
+    }
+
     #[test]
     fn the_command_line_is_sound() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_short_help_fits_a_screen_and_a_long_one_has_every_option() {
+        let mut cli = Cli::command();
+        cli.build();
+        for mut command in commands(cli) {
+            let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
+            let name = command.get_bin_name().unwrap_or_default().to_owned();
+            assert!(short.lines().count() <= 50, "{name}: {} lines\n{short}", short.lines().count());
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let shown =
+                    argument.get_long().map_or_else(|| argument.get_id().to_string(), |long| format!("--{long}"));
+                assert!(long.to_lowercase().contains(&shown.to_lowercase()), "{name}: {shown}");
+                if argument.is_hide_short_help_set() && !command.is_disable_help_flag_set() {
+                    assert!(short.contains("--help"), "{name}: nothing leads to {shown}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_terminal_shows_help_without_codes() {
+        let mut cli = Cli::command();
+        cli.build();
+        for mut command in commands(cli) {
+            for help in [command.render_help(), command.render_long_help()] {
+                let shown = style::cleaned(&help.ansi().to_string());
+                assert!(!shown.contains("\\x"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn amounts_and_times_have_units() {
+        for (option, value, unit) in [
+            ("--wall", "30", "30s"),
+            ("--start-within", "5", "5s"),
+            ("--connect-timeout", "1.5", "1.5s"),
+            ("--memory", "256", "256MiB"),
+            ("--disk", "67108864", "67108864B"),
+        ] {
+            let error = Cli::try_parse_from(["thermae", "run", "a.py", option, value]).unwrap_err().to_string();
+            assert!(error.contains("has no unit") && error.contains(unit), "{option}: {error}");
+        }
+        assert!(Cli::try_parse_from(["thermae", "run", "a.py", "--wall", "30s", "--memory", "1GiB"]).is_ok());
     }
 }

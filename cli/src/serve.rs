@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::ServeArgs;
 use crate::failure::{Exit, Failure, chain};
 use crate::fleet;
+use crate::run::limits;
 use crate::style;
 
 /// Serves until interrupted.
@@ -20,11 +21,8 @@ use crate::style;
 pub(crate) async fn serve(args: &ServeArgs, interrupt: &CancellationToken) -> Result<Exit, Failure> {
     let (text, is_new) = token(args)?;
     let token = Token::new(&text).map_err(|why| Failure::usage("bad_token", why))?;
-    let embedded = fleet::embedded(&args.fleet, &args.embedded, &Default::default(), args.slots)?;
-    if args.slots.is_some() && args.fleet.is_remote() {
-        let why = "--slots is an option of the embedded fleet, but --amqp names another fleet";
-        return Err(Failure::usage("usage", why).help("set pools.<name>.slots in the configuration of its workers"));
-    }
+    let limits = limits(&args.limits)?;
+    let embedded = fleet::serving(&args.fleet, &args.embedded, &limits, args.slots)?;
     let on = if args.fleet.is_remote() {
         "a fleet".to_owned()
     } else {

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use clap::builder::Styles;
 
 use clean::{Kind, clean};
 
@@ -20,6 +21,10 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const HELP: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const BOLD: Style = Style::new().bold();
+
+/// The styles of help texts. [`clean`] knows each of them.
+pub(crate) const HELP_TEXT: Styles =
+    Styles::plain().header(BOLD).usage(BOLD).literal(BOLD).error(ERROR).invalid(WARNING).valid(GOOD);
 
 /// Whether terminals get everything unchanged (`--raw`).
 static RAW: AtomicBool = AtomicBool::new(false);
@@ -56,6 +61,12 @@ pub(crate) fn print_styled(text: &str) {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(cleaned.as_deref().unwrap_or(text.as_bytes())).and_then(|()| out.flush());
     keep(written);
+}
+
+/// What a terminal gets of text with this program's own styles.
+#[cfg(test)]
+pub(crate) fn cleaned(text: &str) -> String {
+    String::from_utf8_lossy(&clean(text.as_bytes(), Kind::Styled)).into_owned()
 }
 
 /// Writes plain text to standard output.

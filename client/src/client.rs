@@ -21,7 +21,7 @@ use crate::tools::Calls;
 use crate::turn::Turn;
 use crate::{
     Error, Follower, JobHandle, Options, RequestHandle, ToolHandler, decisions, dispatch, publish, questions, runs,
-    tools, trace,
+    store, tools, trace,
 };
 
 /// What the client and its tasks share.
@@ -92,8 +92,8 @@ impl Client {
     /// will have an outcome. `tools` answers its tool calls.
     ///
     /// # Errors
-    /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], or [`Error::Bus`] if the broker
-    /// refuses. What is wrong with the *job* is reported in its outcome.
+    /// [`Error::NoScheduler`], [`Error::QueueFull`], [`Error::AlreadySubmitted`], [`Error::Store`], or [`Error::Bus`] if
+    /// the broker refuses. What is wrong with the *job* is reported in its outcome.
     pub fn submit(&self, job: Job, tools: Option<Arc<dyn ToolHandler>>) -> BoxFuture<'_, Result<JobHandle, Error>> {
         Box::pin(self.submitted(job, tools))
     }
@@ -121,8 +121,11 @@ impl Client {
         Box::pin(publish::cancel(&self.shared, job))
     }
 
-    async fn followed(&self, job: Job, follower: Arc<dyn Follower>) -> Result<(), Error> {
+    async fn followed(&self, mut job: Job, follower: Arc<dyn Follower>) -> Result<(), Error> {
         let shared = &self.shared;
+        if let Some(kept) = &shared.options.store {
+            store::put(&**kept, &shared.tenant, &mut job).await?;
+        }
         let span = tracing::info_span!(
             "job",
             otel.kind = "producer",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thermae_backplane::bus;
 use thermae_schemas::JobId;
+use thermae_service::units::seconds;
 
 /// Why a call of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -25,6 +26,9 @@ pub enum Error {
     /// The job can't be written as JSON.
     #[error("the job can't be written as JSON")]
     Encode(#[source] Arc<serde_json::Error>),
+    /// The fleet's store can't keep a large file or input of the job. The job was not submitted.
+    #[error("the fleet's store can't keep a file of the job: {0}")]
+    Store(String),
     /// The broker refused permanently: wrong credentials, missing permissions, or a closed connection.
     #[error("the broker refused the request")]
     Bus(#[source] Arc<bus::Error>),
@@ -43,7 +47,7 @@ pub enum Error {
     #[error("no worker waits for the answer to call {0:?}")]
     UnknownCall(String),
     /// A question was not answered in time.
-    #[error("no scheduler answered within {} s", .0.as_secs_f64())]
+    #[error("no scheduler answered within {}", seconds(*.0))]
     NoAnswer(Duration),
 }
 

@@ -1,8 +1,11 @@
 //! The options of a client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use thermae_schemas::ClientId;
+
+use crate::Store;
 
 /// The options of a client. The defaults fit nearly all programs.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct Options {
     pub silence: Duration,
     /// How long RabbitMQ must refuse a message before the tenant's queue counts as full.
     pub full_after: Duration,
+    /// Where large files and inputs of jobs go. Without it, they stay in the jobs' messages, which are limited in size.
+    pub store: Option<Arc<dyn Store>>,
 }
 
 impl Default for Options {
@@ -52,6 +57,7 @@ impl Default for Options {
             unknown_for: Duration::from_secs(2),
             silence: Duration::from_secs(30),
             full_after: Duration::from_secs(5),
+            store: None,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Why a fleet can't be used.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thermae_backplane::bus;
 use thermae_schemas::NameError;
 use thermae_service::tls;
+use thermae_service::units::seconds;
 
 /// Why a fleet can't be used. What goes wrong *in* a job is not an error: it is reported in the job's outcome.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Tls(#[from] tls::Error),
     /// RabbitMQ did not answer in time.
-    #[error("RabbitMQ at {host} did not answer within {within:?}: {why}")]
+    #[error("RabbitMQ at {host} did not answer within {}: {why}", seconds(*within))]
     Unreachable {
         /// Host and port of RabbitMQ.
         host: String,
@@ -84,6 +86,30 @@ pub enum Unfit {
     /// The scheduler could not be set up.
     #[error("the scheduler")]
     Scheduler(#[source] thermae_scheduler::Error),
+    /// The interpreter is too old for sandboxes.
+    #[error("{python} is Python {version}, and sandboxes need Python 3.9 or newer")]
+    OldPython {
+        /// Path of the interpreter.
+        python: String,
+        /// Its version.
+        version: String,
+    },
+    /// The interpreter lacks modules that were named to be imported ahead.
+    #[error("preload: {python} has no module {}", .names.join(" or "))]
+    Preload {
+        /// Path of the interpreter.
+        python: String,
+        /// The modules.
+        names: Vec<String>,
+    },
+    /// The user that sandboxes run as may not read a dataset.
+    #[error("no sandbox can read the dataset {name:?}: give others the right to read {} (chmod -R o+rX)", .path.display())]
+    Dataset {
+        /// Name of the dataset.
+        name: String,
+        /// Its path.
+        path: PathBuf,
+    },
     /// No sandbox can be made on this machine.
     #[error("{0}")]
     Sandbox(String),

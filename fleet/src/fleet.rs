@@ -151,7 +151,8 @@ impl Fleet {
     /// # Errors
     /// The client can't be set up, for example because the user lacks permissions.
     pub async fn client_of(&self, tenant: TenantName) -> Result<Client, Error> {
-        Client::connect(self.bus.clone(), tenant, thermae_client::Options::default()).await.map_err(Error::Client)
+        let options = self.embedded.as_ref().map_or_else(thermae_client::Options::default, Running::client);
+        Client::connect(self.bus.clone(), tenant, options).await.map_err(Error::Client)
     }
 
     /// The embedded fleet's store for files of jobs; `None` for a real fleet, whose store is reached by URLs only.

@@ -42,8 +42,8 @@ pub struct EmbeddedOptions {
     pub warm: Option<u32>,
     /// Number of sandboxes that each container makes ahead of its jobs, for each of its zygotes.
     pub spares: u32,
-    /// Modules that are imported before jobs need them, by default `numpy` and `pandas`. Modules that the interpreter
-    /// does not have are skipped.
+    /// Modules that are imported before jobs need them, by default `numpy` and `pandas`. If the interpreter does
+    /// not have one of others, the fleet does not start.
     pub preload: Vec<String>,
     /// Whether to import `preload` at once, instead of when the first job needs it, which is the default.
     pub preload_eager: bool,

@@ -4,7 +4,9 @@ mod schema;
 
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
-use thermae_schemas::{ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, OLDEST, env_trouble, lacks_code, names};
+use thermae_schemas::{
+    ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, OLDEST, env_trouble, hides, lacks_code, names,
+};
 
 use crate::age;
 use crate::context::now_ms;
@@ -118,7 +120,7 @@ fn read(body: &[u8], newest: u32) -> Result<Job, ErrorInfo> {
     match Job::from_json(body) {
         Ok(job) if !(OLDEST..=newest).contains(&job.protocol) => Err(unsupported(u64::from(job.protocol), newest)),
         Ok(job) if values_hold(&job) && !lacks_code(&job, body) => {
-            match (clash(&job).or_else(|| bad_input(&job)), bad_path(&job)) {
+            match (clash(&job).or_else(|| hiding(&job)).or_else(|| bad_input(&job)), bad_path(&job)) {
                 (Some(why), _) => Err(ErrorInfo::new(ErrorCode::SchemaViolation, why)),
                 (None, Some(why)) => Err(ErrorInfo::new(ErrorCode::BadPath, why)),
                 (None, None) => Ok(job),
@@ -150,6 +152,14 @@ fn clash(job: &Job) -> Option<String> {
     let clash = thermae_schemas::alias_clash(job.tools.iter().map(|tool| tool.name.as_str()))?;
     let thermae_schemas::AliasClash { at, first, second, alias } = clash;
     Some(format!("/tools/{at}/name: {second:?} and {first:?} are both called {alias} in the code"))
+}
+
+/// A tool whose name Python has for something else.
+fn hiding(job: &Job) -> Option<String> {
+    let of_python = job.language == Language::python();
+    let names = job.tools.iter().enumerate().filter(|_| of_python);
+    let (at, own) = names.map(|(at, tool)| (at, &tool.name)).find_map(|(at, name)| Some((at, hides(name)?)))?;
+    Some(format!("/tools/{at}/name: a tool called {own} would hide Python's own {own} from the code; rename it"))
 }
 
 /// An input whose name can't be used, or is the name of a tool.

@@ -12,6 +12,36 @@ const RESERVED: &[&str] = &[
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
+/// Names that every program in Python has of its own, in whichever version. They are sorted.
+#[rustfmt::skip]
+const BUILTINS: &[&str] = &[
+    "ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BaseExceptionGroup", "BlockingIOError",
+    "BrokenPipeError", "BufferError", "BytesWarning", "ChildProcessError", "ConnectionAbortedError",
+    "ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "DeprecationWarning", "EOFError", "Ellipsis",
+    "EncodingWarning", "EnvironmentError", "Exception", "ExceptionGroup", "FileExistsError", "FileNotFoundError",
+    "FloatingPointError", "FutureWarning", "GeneratorExit", "IOError", "ImportError", "ImportWarning",
+    "IndentationError", "IndexError", "InterruptedError", "IsADirectoryError", "KeyError", "KeyboardInterrupt",
+    "LookupError", "MemoryError", "ModuleNotFoundError", "NameError", "NotADirectoryError", "NotImplemented",
+    "NotImplementedError", "OSError", "OverflowError", "PendingDeprecationWarning", "PermissionError",
+    "ProcessLookupError", "PythonFinalizationError", "RecursionError", "ReferenceError", "ResourceWarning",
+    "RuntimeError", "RuntimeWarning", "StopAsyncIteration", "StopIteration", "SyntaxError", "SyntaxWarning",
+    "SystemError", "SystemExit", "TabError", "TimeoutError", "ToolError", "TypeError", "UnboundLocalError",
+    "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "UnicodeTranslateError", "UnicodeWarning",
+    "UserWarning", "ValueError", "Warning", "ZeroDivisionError", "abs", "aiter", "all", "anext", "any", "ascii",
+    "bin", "bool", "breakpoint", "bytearray", "bytes", "callable", "chr", "classmethod", "compile", "complex",
+    "delattr", "dict", "dir", "display", "divmod", "enumerate", "eval", "exec", "exit", "filter", "float", "format",
+    "frozenset", "getattr", "globals", "hasattr", "hash", "help", "hex", "id", "input", "int", "isinstance",
+    "issubclass", "iter", "len", "list", "locals", "map", "max", "memoryview", "min", "next", "object", "oct", "open",
+    "ord", "pow", "print", "property", "quit", "range", "repr", "reversed", "round", "set", "setattr", "slice",
+    "sorted", "staticmethod", "str", "sum", "super", "tools", "tuple", "type", "vars", "zip",
+];
+
+/// The name of Python's own, such as `print`, that a tool of this name would take from programs. A tool can't have it.
+pub fn hides(name: &str) -> Option<&'static str> {
+    let alias = alias(name);
+    BUILTINS.binary_search(&alias.as_str()).ok().map(|at| BUILTINS[at])
+}
+
 /// Whether a name is a keyword of Python.
 pub(crate) fn is_keyword(name: &str) -> bool {
     RESERVED.contains(&name)
@@ -67,7 +97,7 @@ pub const ALIAS_CASES: &[(&str, &str)] = &[
     ("gr e", "gr_e"),
     ("x²", "x_"),
     ("٣x", "_٣x"),
-    ("print", "print"),
+    ("imprint", "imprint"),
     ("-", "_"),
     ("", "_"),
 ];
@@ -80,6 +110,17 @@ mod tests {
     fn names_become_identifiers() {
         for (name, expected) in ALIAS_CASES {
             assert_eq!(alias(name), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_tool_hides_what_is_pythons_own() {
+        assert!(BUILTINS.is_sorted());
+        for name in ["print", "sum", "open", "ValueError", "tools", "display", "ToolError", "aiter", "exit"] {
+            assert_eq!(hides(name), Some(name));
+        }
+        for name in ["imprint", "get_sales", "class", "Print", "print_", "pr-int", "license", ""] {
+            assert_eq!(hides(name), None, "{name}");
         }
     }
 

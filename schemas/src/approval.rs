@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::optional::{integer_or, nullable};
 use crate::{ErrorInfo, JobId, JsonText};
 
 /// A tool call of the code that waits for somebody's yes. The tool hears of the call only after that.
@@ -57,9 +58,10 @@ pub struct PendingApproval {
 /// A decision about a call that waits for approval. The event `decided` answers it, to the `reply_to` of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct Decision {
     /// Version of the protocol; 1 if the field is missing.
-    #[serde(default = "crate::first_protocol")]
+    #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
     pub protocol: u32,
     /// Id of the decision. The answer carries it as `job`.
     pub id: JobId,
@@ -98,12 +100,13 @@ impl Decision {
 /// What is decided of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct Verdict {
     /// Whether the call is made.
     pub decision: Choice,
     /// How many calls a yes counts for: this one, and the next ones that its capability takes. At most the `next` of the
     /// question. A no counts for this call alone.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[serde(default = "one", deserialize_with = "integer_or::<1, _, _>", skip_serializing_if = "is_one")]
     pub calls: NonZeroU32,
     /// Why, at most 500 characters. The code gets the reason of a no.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,17 +3,25 @@
 use std::fmt;
 use std::ops::Deref;
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes of content. In JSON, they are a string in base64 (the standard alphabet, with padding).
+/// Bytes of content. In JSON, they are a string in base64, in its one form: the standard alphabet, with padding, without
+/// line breaks.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Content(bytes::Bytes);
 
 impl Content {
+    /// The texts that are read, as a regular expression. The bits that say nothing are zero.
+    pub const PATTERN: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+    /// Why no other text is read, in words for the client.
+    pub const FORM: &str = "is not base64: it has the letters A-Z and a-z, the digits, + and /, with = at the end until \
+                            its length is a multiple of 4, and no line breaks or spaces";
+
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -69,7 +77,12 @@ impl<'de> Deserialize<'de> for Content {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
-                STANDARD.decode(text).map(Content::from).map_err(E::custom)
+                STANDARD.decode(text).map(Content::from).map_err(|error| match error {
+                    DecodeError::InvalidByte(at, byte) if byte.is_ascii() => {
+                        E::custom(format_args!("{} (there is {:?} at {at})", Content::FORM, char::from(byte)))
+                    }
+                    _ => E::custom(Content::FORM),
+                })
             }
         }
         deserializer.deserialize_str(Text)
@@ -83,9 +96,10 @@ impl JsonSchema for Content {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Bytes in base64 (the standard alphabet, with padding).",
+            "description": "Bytes in base64: the standard alphabet, with padding, without line breaks.",
             "type": "string",
             "contentEncoding": "base64",
+            "pattern": Self::PATTERN,
         })
     }
 }
@@ -155,5 +169,58 @@ impl JsonSchema for PathText {
                 { "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": 255 } },
             ],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Content, String> {
+        serde_json::from_value(text.into()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn base64_has_one_form() {
+        for (good, bytes) in [("", &b""[..]), ("AA==", b"\0"), ("AP8=", b"\0\xff"), ("+/+/", b"\xfb\xff\xbf")] {
+            assert_eq!(&read(good).unwrap()[..], bytes, "{good}");
+        }
+        for (bad, says) in [
+            ("AAAA\nAAAA\n", r"there is '\n' at 4"),
+            ("AAAA\n", r"there is '\n' at 4"),
+            ("AAAA\r\n", r"there is '\r' at 4"),
+            (" AAAA", "there is ' ' at 0"),
+            ("AP8", Content::FORM),
+            ("AA", Content::FORM),
+            ("A", Content::FORM),
+            ("AA=", Content::FORM),
+            ("AA===", Content::FORM),
+            ("====", Content::FORM),
+            ("AA==AA==", Content::FORM),
+            ("AB==", Content::FORM),
+            ("-_-_", "there is '-' at 0"),
+            ("é", Content::FORM),
+        ] {
+            let error = read(bad).unwrap_err();
+            assert!(error.contains(says), "{bad:?}: {error}");
+        }
+    }
+
+    proptest! {
+        /// The pattern that clients read says what is read.
+        #[test]
+        fn the_pattern_is_the_rule(text in "[A-Za-h+/=_\n-]{0,9}|([A-Za-z0-9+/]{4}){0,2}[A-Zw]{1,3}={0,2}") {
+            let pattern = regex::Regex::new(Content::PATTERN).unwrap();
+            prop_assert_eq!(read(&text).is_ok(), pattern.is_match(&text));
+        }
+
+        #[test]
+        fn what_is_written_is_read(bytes: Vec<u8>) {
+            let content = Content::from(bytes);
+            let text = serde_json::to_string(&content).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Content>(&text).unwrap(), content);
+        }
     }
 }

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ArtifactId;
+use crate::optional::{nullable, or_default};
+use crate::{ArtifactId, Content};
 
 /// Longest path of a file, in bytes.
 const MAX_PATH: usize = 1024;
@@ -12,25 +13,27 @@ const MAX_PATH: usize = 1024;
 /// its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["text"] }, { "required": ["base64"] }, { "required": ["ref"] }]))]
+#[schemars(extend("oneOf" = [
+    { "required": ["text"], "properties": { "text": { "type": "string" } } },
+    { "required": ["base64"], "properties": { "base64": { "type": "string" } } },
+    { "required": ["ref"], "properties": { "ref": { "type": "string" } } },
+]))]
+#[schemars(transform = nullable)]
 pub struct InputFile {
     /// Path of the file, relative to `/workspace`: 1 to 1024 bytes, with plain components only (no `..`). Missing
     /// directories are made.
     pub path: String,
     /// The content as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
     pub text: Option<String>,
-    /// The content in base64 (the standard alphabet, with padding).
+    /// The content in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub base64: Option<String>,
+    pub base64: Option<Content>,
     /// The content as a reference into the tenant's own part of the fleet's store: the `id` of an artifact.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ArtifactId")]
     pub reference: Option<ArtifactId>,
     /// Whether the file gets mode 0755 instead of 0644.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
 }
 
@@ -80,10 +83,11 @@ pub fn check_path(path: &str) -> Result<(), &'static str> {
 /// How the client wants the job's artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct ArtifactRequest {
     /// Whether the outcome itself also has the content of small artifacts (`base64`), as many as the fleet allows for
     /// one outcome (1 MiB together by default).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub inline: bool,
 }
 

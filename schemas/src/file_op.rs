@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::PathText;
+use crate::optional::{integer, integer_or, nullable, or_default, some_integer};
 
 /// An operation on the files that a sandbox shows. A process in the sandbox does it, so it can do what the
 /// session's programs can do, and links mean what they mean to them.
@@ -13,13 +14,14 @@ use crate::PathText;
 /// for a directory, `EINVAL` for a FIFO, a socket or a device).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub enum FileOp {
     /// Describes what is at a path. The result is a [`FileStat`].
     Stat {
         /// The path.
         path: PathText,
         /// Describe the link itself, if there is one.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         link: bool,
     },
     /// Lists a directory. The result is a [`Listing`].
@@ -27,9 +29,10 @@ pub enum FileOp {
         /// The directory.
         path: PathText,
         /// 1 for the directory itself, 2 also for the directories in it, and so on. Links and `/proc` are not entered.
-        #[serde(default = "one")]
+        #[serde(default = "one", deserialize_with = "integer_or::<1, _, _>")]
         depth: u32,
         /// Most entries in the result.
+        #[serde(deserialize_with = "integer")]
         most: u32,
     },
     /// Sends a file's content as standard output. The result is a [`Transferred`].
@@ -37,11 +40,10 @@ pub enum FileOp {
         /// The file.
         path: PathText,
         /// Where to begin, in bytes.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "integer_or::<0, _, _>")]
         offset: u64,
         /// Most bytes to send; `None` for all.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "u64")]
+        #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
         length: Option<u64>,
     },
     /// Writes the request's input to a file. The result is a [`Transferred`].
@@ -51,8 +53,7 @@ pub enum FileOp {
         /// What happens to a file that is there.
         mode: WriteMode,
         /// Permission bits of the file. By default, those of the file that is there, or 0644.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "u32")]
+        #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
         permissions: Option<u32>,
     },
     /// Makes a directory.
@@ -60,7 +61,7 @@ pub enum FileOp {
         /// The directory.
         path: PathText,
         /// Make the directories above it, too, and accept that it is there already.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         parents: bool,
     },
     /// Moves a file or directory. A regular file may go to another file system.
@@ -75,7 +76,7 @@ pub enum FileOp {
         /// What to remove.
         path: PathText,
         /// Remove directories with everything in them.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         recursive: bool,
     },
     /// Finds paths by a pattern: `*`, `?` and `[a-z]` within a name, `**` for any number of directories. The result is
@@ -86,6 +87,7 @@ pub enum FileOp {
         /// The pattern.
         pattern: String,
         /// Most paths in the result.
+        #[serde(deserialize_with = "integer")]
         most: u32,
     },
     /// Finds lines by a regular expression (the syntax is that of Rust's `regex`). The result is [`Matches`].
@@ -96,12 +98,12 @@ pub enum FileOp {
         pattern: String,
         /// Only files whose paths match this pattern (as in [`FileOp::Glob`]).
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "String")]
         glob: Option<String>,
         /// Make no difference between upper and lower case.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         ignore_case: bool,
         /// Most lines in the result.
+        #[serde(deserialize_with = "integer")]
         most: u32,
     },
     /// Reads a regular file, and tells what its content is. The result is a [`Digested`].
@@ -131,10 +133,10 @@ pub enum WriteMode {
     /// Fails with `EEXIST`. The new file appears once the input is complete.
     CreateNew,
     /// Writes over it from this offset on, in bytes.
-    At(u64),
+    At(#[serde(deserialize_with = "integer")] u64),
     /// Adds to its end, which must be at this offset, in bytes. Fails with `ENOENT` if there is no file, and with `ESTALE`
     /// if its end is elsewhere.
-    Extend(u64),
+    Extend(#[serde(deserialize_with = "integer")] u64),
 }
 
 /// What a path stands for.

@@ -62,8 +62,15 @@ macro_rules! name {
         $(#[$doc])*
         ///
         /// A clone shares the text.
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Arc<str>);
+
+        /// The name in quotes: errors show it so.
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
 
         impl $name {
             /// Checks the rule and makes the name.
@@ -201,6 +208,12 @@ impl Language {
     /// Whether programs in this language can call tools.
     pub fn calls_tools(&self) -> bool {
         self.as_str() != "bash"
+    }
+}
+
+impl Default for PoolName {
+    fn default() -> Self {
+        Self("default".into())
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::optional::{integer_or, nullable, nullable_in_a_job, or_default, some_integer};
 use crate::{
     ArtifactRequest, Capabilities, InputFile, InputValue, JobId, Language, LimitRequest, PoolName, SessionName, Stream,
     TokenText, ToolSpec,
@@ -14,46 +15,47 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = [
-    {"required": ["code"]},
-    {"required": ["argv"], "properties": {"argv": {"minItems": 1}}},
+    {"required": ["code"], "properties": {"code": {"type": "string"}}},
+    {"required": ["argv"], "properties": {"argv": {"type": "array", "minItems": 1}}},
     {"required": ["session"], "properties": {
         "session": {"type": "object", "required": ["close"], "properties": {"close": {"const": true}}},
     }},
 ]))]
+#[schemars(transform = nullable_in_a_job)]
 pub struct Job {
     /// Version of the protocol; 1 if the field is missing. A job that uses fields of a later version must say so.
-    #[serde(default = "crate::first_protocol")]
+    #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
     pub protocol: u32,
     /// Id of the job, unique in its tenant. If you submit the same job again under its id, it does not run twice: you
     /// get its recorded outcome.
     pub id: JobId,
     /// Language of the code: the name of a language that the pool runs, such as `python` or `bash`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub language: Language,
     /// The program. Only a job with `argv`, or one that closes its session, can omit it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub code: String,
     /// A command and its arguments, in place of `code`. Only `bash` runs commands.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
     /// Pool that the job runs in; `default` if the field is missing.
-    #[serde(default = "default_pool")]
+    #[serde(default, deserialize_with = "or_default")]
     pub pool: PoolName,
     /// How urgent the job is among its tenant's own jobs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub class: Class,
     /// Session that the job runs in. Without one, the job runs in a fresh sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionRequest>,
     /// Limits of the job, at most the pool's own.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub limits: LimitRequest,
     /// Functions of the client that the code can call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
     /// Whether calling a tool gives its result, as any function does: the code then does not await it. Without this, a
     /// call gives something to await. Only Python has both.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub sync_tools: bool,
     /// What the code can do with the tools: calls that no capability allows raise an error in the
     /// code and are not sent. An empty list allows nothing. Without the field, the code can make any call that the
@@ -68,18 +70,18 @@ pub struct Job {
     #[schemars(with = "TokenText")]
     pub token: Option<TokenText>,
     /// Kinds of events that are sent while the job runs. The result is always sent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub stream: Vec<Stream>,
     /// What happens to a tool call that reaches no client.
-    #[serde(default, skip_serializing_if = "IfClientGone::is_default")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "IfClientGone::is_default")]
     pub if_client_gone: IfClientGone,
     /// How many times the code can be started. Set it above 1 only if the code can safely run twice.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "integer_or::<1, _, _>")]
     #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
     /// Time within which the code must start, in milliseconds after the job was submitted. After that, the job is
     /// `rejected` (`deadline_exceeded`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400_000))]
     pub start_within_ms: Option<u64>,
     /// Standard input of the code. Without it, standard input is empty.
@@ -88,16 +90,16 @@ pub struct Job {
     /// JSON values that the code finds under these names. A name is an identifier of at most 128
     /// letters (a-z), digits and underscores. It is not a keyword of Python, does not begin with two underscores, and is
     /// not the name of a tool in the code. In a session, the names stay defined. Only Python has inputs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, InputValue>,
     /// Files that are written below `/workspace` before the code starts. In a session, they overwrite what is there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<InputFile>,
     /// How the client wants the files that the code leaves in `/workspace/artifacts`.
-    #[serde(default, skip_serializing_if = "ArtifactRequest::is_default")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "ArtifactRequest::is_default")]
     pub artifacts: ArtifactRequest,
-    /// Environment variables of the code, values by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Environment variables of the code, values by name. In a session, they stay set for its later jobs.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Jobs of a tenant with the same key are one job: only the first runs, and the others get its outcome. A different
     /// job with the same key is refused (`idempotency_conflict`).
@@ -105,16 +107,12 @@ pub struct Job {
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
     /// The client's own labels, values by name. The fleet does not read them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
 
 fn one() -> u32 {
     1
-}
-
-fn default_pool() -> PoolName {
-    PoolName::new("default").unwrap_or_else(|_| unreachable!("'default' is a valid name"))
 }
 
 /// Whether a job lacks the code or command that it must have. `text` is the JSON that the job was read from: in a [`Job`], missing
@@ -139,7 +137,7 @@ impl Job {
             language: Language::python(),
             code: code.into(),
             argv: Vec::new(),
-            pool: default_pool(),
+            pool: PoolName::default(),
             class: Class::default(),
             session: None,
             limits: LimitRequest::default(),
@@ -197,22 +195,23 @@ impl Class {
 /// The session that a job runs in. The first job of a session makes the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct SessionRequest {
     /// Name of the session, unique in the tenant.
     pub id: SessionName,
     /// What to do if the session existed and is gone (lost with its worker or its sandbox, or expired).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub if_gone: IfGone,
     /// Whether to begin a new session under this name when the job starts. A session that exists is then given up, with
     /// all that it holds.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
     /// Whether to close the session when this job has ended, however it ended. After that, the name is free.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
     /// How long the session can be idle before it is closed, in milliseconds, from this job on. At most the pool's
     /// `session_idle`, which is also the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub idle_ms: Option<u64>,
     /// When a checkpoint of the session's files is stored: after each job from this one on, or after this one alone. By
@@ -221,7 +220,7 @@ pub struct SessionRequest {
     pub checkpoint: Option<CheckpointWhen>,
     /// How long each checkpoint is kept, in milliseconds, from this job on. At most the fleet's
     /// `artifacts.checkpoint_ttl_max`. The default is its `artifacts.checkpoint_ttl`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub checkpoint_ttl_ms: Option<u64>,
     /// Name of a session of the same tenant. If this job makes its session, and there is no checkpoint of that session,

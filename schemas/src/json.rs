@@ -16,7 +16,7 @@ use crate::{ErrorCode, Job};
 /// here becomes part of a message that has levels of its own.
 pub const DEEPEST: usize = 100;
 
-/// Most values in a job. A part of the job becomes a tree in memory, for example the input schema of a tool.
+/// Most values in a job, without those of its inputs, which stay texts. A part of the job becomes a tree in memory.
 pub const MOST_IN_A_JOB: usize = 100_000;
 
 /// Most characters of a key or of a path that an error shows.
@@ -38,7 +38,15 @@ pub struct Measure {
 /// The text is not JSON, has more than `most` values, or is nested deeper than [`DEEPEST`]. If it is JSON and can't be
 /// used all the same, the error is one of data, and says where in the text: `at /a/0: number out of range`.
 pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
-    measure_with(text, most, false)
+    measure_with(text, most, Keys::Any)
+}
+
+/// Like [`measure_unique`], for a job: it has at most [`MOST_IN_A_JOB`] values. Those of its inputs are not counted.
+///
+/// # Errors
+/// As for [`measure`].
+pub fn measure_job(text: &[u8]) -> Result<Measure, serde_json::Error> {
+    measure_with(text, MOST_IN_A_JOB, Keys::OfAJob)
 }
 
 /// Like [`measure`], for a text that must have one reading: of a key that stands twice, some readers keep the first
@@ -47,13 +55,13 @@ pub fn measure(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
 /// # Errors
 /// As for [`measure`], or an object has a key twice.
 pub fn measure_unique(text: &[u8], most: usize) -> Result<Measure, serde_json::Error> {
-    measure_with(text, most, true)
+    measure_with(text, most, Keys::Unique)
 }
 
-fn measure_with(text: &[u8], most: usize, unique: bool) -> Result<Measure, serde_json::Error> {
+fn measure_with(text: &[u8], most: usize, keys: Keys) -> Result<Measure, serde_json::Error> {
     let (mut values, mut path) = (0, Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let count = Count { values: &mut values, path: &mut path, most, depth: 0, unique };
+    let count = Count { values: &mut values, path: &mut path, most, depth: 0, keys };
     let is_object = count.deserialize(&mut reader).map_err(|error| located(error, text, &path))?;
     reader.end()?;
     Ok(Measure { values, is_object })
@@ -107,7 +115,7 @@ impl Job {
     /// The text is not JSON, is not a job, has too many values, has a key twice in one object, or is nested too deeply.
     pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
         // Inputs and the schemas of tools are kept as they were written: nothing else reads them here.
-        measure_unique(text, MOST_IN_A_JOB)?;
+        measure_job(text)?;
         serde_json::from_slice(text)
     }
 }
@@ -119,8 +127,17 @@ struct Count<'a> {
     path: &'a mut Vec<String>,
     most: usize,
     depth: usize,
-    /// Whether no object may have a key twice.
-    unique: bool,
+    keys: Keys,
+}
+
+/// What the keys of objects mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Any,
+    /// No object may have a key twice.
+    Unique,
+    /// Likewise, and the whole is a job.
+    OfAJob,
 }
 
 impl Count<'_> {
@@ -136,7 +153,7 @@ impl Count<'_> {
         if self.depth == DEEPEST {
             return Err(E::custom(format!("nested deeper than {DEEPEST} levels")));
         }
-        Ok(Count { values: self.values, path: self.path, most: self.most, depth: self.depth + 1, unique: self.unique })
+        Ok(Count { values: self.values, path: self.path, most: self.most, depth: self.depth + 1, keys: self.keys })
     }
 }
 
@@ -208,11 +225,17 @@ impl<'de> Visitor<'de> for Count<'_> {
                 self.path.push(key.into_owned());
                 return Err(A::Error::custom(format!("the key {shown:?} stands twice")));
             }
-            if let Err(error) = map.next_value_seed(self.below::<A::Error>()?) {
+            let mut uncounted = 0;
+            let is_inputs = self.keys == Keys::OfAJob && self.depth == 0 && key == "inputs";
+            let mut below = self.below::<A::Error>()?;
+            if is_inputs {
+                (below.values, below.most) = (&mut uncounted, usize::MAX);
+            }
+            if let Err(error) = map.next_value_seed(below) {
                 self.path.push(key.into_owned());
                 return Err(error);
             }
-            if self.unique {
+            if self.keys != Keys::Any {
                 keys.insert(key);
             }
         }
@@ -318,6 +341,14 @@ mod tests {
         let job =
             format!(r#"{{"id": "a", "code": "", "tools": [{{"name": "t", "input_schema": {{"enum": [{schema}]}}}}]}}"#);
         assert!(Job::from_json(job.as_bytes()).unwrap_err().to_string().contains("values"));
+        // Inputs stay texts. Only the job's own are inputs.
+        let many = format!("[{}0]", "0,".repeat(MOST_IN_A_JOB));
+        let inputs = |value: &str| format!(r#"{{"id": "a", "code": "", "inputs": {{"x": {{"value": {value}}}}}}}"#);
+        assert!(Job::from_json(inputs(&many).as_bytes()).is_ok());
+        assert!(Job::from_json(inputs(&"[".repeat(DEEPEST + 1)).as_bytes()).is_err());
+        let tool =
+            format!(r#"{{"id": "a", "code": "", "tools": [{{"name": "t", "input_schema": {{"inputs": {many}}}}}]}}"#);
+        assert!(Job::from_json(tool.as_bytes()).unwrap_err().to_string().contains("values"));
         assert!(Job::from_json(br#"{"id": "a", "code": ""}"#).is_ok());
     }
 }

@@ -33,6 +33,7 @@ mod job;
 pub mod json;
 mod limits;
 pub mod names;
+pub mod optional;
 mod outcome;
 mod query;
 mod request;
@@ -42,7 +43,7 @@ mod token;
 mod tool;
 mod worker;
 
-pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash};
+pub use alias::{ALIAS_CASES, AliasClash, alias, alias_clash, hides};
 pub use approval::{Approval, Choice, Decided, Decision, PendingApproval, Verdict};
 pub use audit::{AuditLine, AuditWhat};
 pub use batch::{Batch, BatchLine};

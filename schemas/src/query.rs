@@ -3,14 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::optional::{integer_or, nullable};
 use crate::{JobId, PoolName, RunQuery, SessionName, WorkerId};
 
 /// A question about the tenant. The event `sessions` or `run` answers it, to the `reply_to` of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct Query {
     /// Version of the protocol; 1 if the field is missing.
-    #[serde(default = "crate::first_protocol")]
+    #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
     pub protocol: u32,
     /// Id of the question. The answer carries it as `job`.
     pub id: JobId,

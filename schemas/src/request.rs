@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::optional::{integer, integer_or, nullable, or_default, some_integer};
 use crate::{Content, ErrorInfo, FileOp, JobId, PathText, SessionName, env_trouble};
 
 /// A request to a live session. The worker that holds the session answers with the events `opened`, `output`, `credit`
@@ -13,9 +14,10 @@ use crate::{Content, ErrorInfo, FileOp, JobId, PathText, SessionName, env_troubl
 /// still come, or the same `done`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct Request {
     /// Version of the protocol; 1 if the field is missing.
-    #[serde(default = "crate::first_protocol")]
+    #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
     pub protocol: u32,
     /// Id of the request. Its events carry it as `job`.
     pub id: JobId,
@@ -26,19 +28,18 @@ pub struct Request {
     pub work: RequestWork,
     /// How long it may take, in milliseconds; at most as long as any job of the pool may. By default, a command may
     /// take as long as a job that asks for no limit, and an operation on files as long as any job may.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// How many bytes of output the worker may send before the client allows it more, and how many bytes of input the
     /// client may send before the worker does: 1 to 16 MiB.
-    #[serde(default = "default_window")]
+    #[serde(default = "default_window", deserialize_with = "window")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub window: u32,
     /// The beginning of the input: standard input of a command, or the content of a file to write.
-    #[serde(default, skip_serializing_if = "Content::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Content::is_empty")]
     pub input: Content,
     /// Whether more input follows, in messages of its own.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub more_input: bool,
 }
 
@@ -58,21 +59,23 @@ pub enum RequestWork {
 /// until the session ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["argv"] }, { "required": ["shell"] }]))]
+#[schemars(extend("oneOf" = [
+    { "required": ["argv"], "properties": { "argv": { "type": "array" } } },
+    { "required": ["shell"], "properties": { "shell": { "type": "string" } } },
+]))]
+#[schemars(transform = nullable)]
 pub struct Exec {
     /// A program and its arguments. A program without a slash is looked up in `PATH`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
     /// A command line for `bash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
     pub shell: Option<String>,
     /// Working directory: absolute, or relative to `/workspace`, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PathText")]
     pub cwd: Option<PathText>,
     /// Environment variables added to the sandbox's own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
 }
 
@@ -126,14 +129,19 @@ fn default_window() -> u32 {
     Request::WINDOW
 }
 
+fn window<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    Ok(some_integer(from)?.unwrap_or(Request::WINDOW))
+}
+
 /// A message of a client about a request that it has sent, to the `reply_to` of the event `opened`, with the header
 /// `x-request`. Offsets and totals
 /// count from the beginning of the request, so that a repeated message changes nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct RequestInput {
     /// Version of the protocol; 1 if the field is missing.
-    #[serde(default = "crate::first_protocol")]
+    #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
     pub protocol: u32,
     /// Id of the request.
     pub request: JobId,
@@ -152,22 +160,24 @@ impl RequestInput {
 /// What a client says about a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = nullable)]
 pub enum Say {
     /// More input.
     Input {
         /// How many bytes of input came before.
+        #[serde(deserialize_with = "integer")]
         offset: u64,
         /// The bytes; at most 256 KiB.
-        #[serde(default, skip_serializing_if = "Content::is_empty")]
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Content::is_empty")]
         data: Content,
         /// Whether this is the end of the input.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
         end: bool,
     },
     /// How many bytes of output the worker may have sent in all.
-    Credit(u64),
+    Credit(#[serde(deserialize_with = "integer")] u64),
     /// Sends this signal to the command's process group.
-    Signal(i32),
+    Signal(#[serde(deserialize_with = "integer")] i32),
     /// Kills the command's process group, or ends the file operation.
     Cancel {},
 }

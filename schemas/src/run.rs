@@ -3,23 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::optional::{integer_or, nullable, or_default};
 use crate::{Content, JobId, JsonText, PendingApproval, ToolCall, WorkerId};
 
 /// A question about a run of the tenant, by the id of its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct RunQuery {
     /// Id of the job.
     pub job: JobId,
     /// How many bytes of standard output the client has. The answer has what comes after them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "integer_or::<0, _, _>")]
     pub stdout_from: u64,
     /// How many bytes of standard error the client has.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "integer_or::<0, _, _>")]
     pub stderr_from: u64,
     /// Whether this client takes the run over: from now on, it gets the run's calls, output and result, and nobody else
     /// does.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub take_over: bool,
 }
 

@@ -8,17 +8,19 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::JsonText;
+use crate::optional::{integer_or, nullable, or_default, some_integer};
 
 /// A function of the client that the code can call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct ToolSpec {
     /// Name of the tool. In the code, characters that an identifier can't contain become `_`. Two tools of a job must
     /// not have the same name in the code.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
     /// What the tool does, for the model that writes the code.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// JSON Schema of the arguments. A call with other arguments raises an error in the code and is not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,14 +36,14 @@ pub struct ToolSpec {
     pub output_schema: Option<JsonText>,
     /// How long a call of this tool can wait for its answer, in milliseconds: at most as long as
     /// the job's `limits.tool_ms`, which is also the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
     /// How many times the job can call the tool. Without it, the tool has no limit of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
     /// Whether the code gets the tool's results as text: strings unchanged, and everything else as JSON.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
 }
 
@@ -64,14 +66,15 @@ impl ToolSpec {
 /// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = nullable)]
 pub struct ToolParameter {
     /// Name of the parameter, and of its value in the arguments of a call.
     pub name: String,
     /// How the code can give it. Each kind stands after those that are named before it here.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub kind: ParameterKind,
     /// Whether every call must give it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub required: bool,
 }
 
@@ -105,9 +108,10 @@ pub struct ToolCall {
 
 /// The client's answer to a tool call. It has either `ok` or `error`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(transform = nullable)]
 pub struct ToolResult {
     /// Version of the protocol; 1 if the field is missing.
-    #[serde(default = "crate::first_protocol")]
+    #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
     pub protocol: u32,
     /// Id of the call, from its field `call`.
     pub call: String,
@@ -128,7 +132,7 @@ impl<'de> Deserialize<'de> for ToolResult {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Form {
-            #[serde(default = "crate::first_protocol")]
+            #[serde(default = "crate::first_protocol", deserialize_with = "integer_or::<1, _, _>")]
             protocol: u32,
             call: String,
             #[serde(default, deserialize_with = "present")]

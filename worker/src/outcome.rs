@@ -172,8 +172,8 @@ fn judge(exit: &Exit, about: &About<'_>) -> (Status, Option<ErrorInfo>) {
         }
         End::OutOfMemory => {
             let message = format!(
-                "The code needed more than its {} MiB of memory. Make it hold less at once, or raise limits.memory_bytes.",
-                run.memory_bytes >> 20
+                "The code needed more than its {} of memory. Make it hold less at once, or raise limits.memory_bytes.",
+                amount(run.memory_bytes)
             );
             (Status::OutOfMemory, error(ErrorCode::OutOfMemory, message))
         }
@@ -224,6 +224,15 @@ fn judge(exit: &Exit, about: &About<'_>) -> (Status, Option<ErrorInfo>) {
             let message = format!("The sandbox could not be made: {reason}. Nothing of the code ran.");
             (Status::Rejected, error(ErrorCode::SandboxFailed, message))
         }
+    }
+}
+
+/// An amount in the largest unit of which it is whole.
+fn amount(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Artifacts that come in pieces, as an SDK has credit for them.
+//! Artifacts that come in pieces, as an SDK has credit for them, and jobs that come in parts.
 
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
@@ -8,7 +8,35 @@ use crate::contract::sdk::{Sdk, WIDE};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![test("artifacts_are_fetched_in_pieces", artifacts_are_fetched_in_pieces)]
+    vec![
+        test("artifacts_are_fetched_in_pieces", artifacts_are_fetched_in_pieces),
+        test("jobs_come_in_parts", jobs_come_in_parts),
+    ]
+}
+
+async fn jobs_come_in_parts() -> Result<()> {
+    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+    let job = |n: u64| json!({ "id": format!("j{n}"), "code": format!("print({n})") }).to_string();
+    let begin = |id: u64| json!({ "type": "run", "id": id, "window": WIDE, "more": true });
+    let (one, two) = (job(1), job(2));
+    // The parts of several jobs come in turns, and one job is given up.
+    sdk.send(begin(1), one[..3].to_owned()).await?;
+    sdk.send(begin(2), "").await?;
+    sdk.send(begin(3), "{").await?;
+    sdk.send(json!({ "type": "input", "id": 1, "end": false }), one[3..10].to_owned()).await?;
+    sdk.send(json!({ "type": "cancel", "id": 3 }), "").await?;
+    ensure!(sdk.all_of(3).await?[0].code() == "cancelled");
+    sdk.send(json!({ "type": "input", "id": 3, "end": true }), "late").await?;
+    sdk.send(json!({ "type": "input", "id": 2, "end": true }), two).await?;
+    ensure!(sdk.outcome(2).await?.stdout == "2\n");
+    sdk.send(json!({ "type": "input", "id": 1, "end": true }), one[10..].to_owned()).await?;
+    ensure!(sdk.outcome(1).await?.stdout == "1\n");
+    // An id that is being sent can't be used.
+    sdk.send(begin(4), "").await?;
+    sdk.send(begin(4), "").await?;
+    let told = sdk.next().await?;
+    ensure!(told.is("error") && told.id().is_none() && told.code() == "bad_frame", "{told:?}");
+    sdk.vanish().await
 }
 
 async fn artifacts_are_fetched_in_pieces() -> Result<()> {

@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("a_thousand_runs_are_under_way", 4, |face| a_thousand_runs_are_under_way(face).boxed()),
         case("sessions_live_on_and_are_listed", 1, |face| sessions_live_on_and_are_listed(face).boxed()),
         case("artifacts_are_fetched_and_taken_by_later_jobs", 1, |face| artifacts_are_fetched(face).boxed()),
+        case("large_files_and_inputs_need_no_care", 1, |face| large_files_and_inputs(face).boxed()),
     ]
 }
 
@@ -60,6 +61,23 @@ async fn sessions_live_on_and_are_listed(mut face: Box<dyn Face>) -> Result<()> 
     while face.sessions().await?[0]["id"] != "s" {
         tokio::task::yield_now().await;
     }
+    face.end().await
+}
+
+async fn large_files_and_inputs(mut face: Box<dyn Face>) -> Result<()> {
+    // Each is larger than a message in the fleet, and the inputs have more values than a job otherwise.
+    let rows: Vec<u32> = (0..300_000).collect();
+    let job = json!({
+        "id": "j",
+        "code": "print(len(open('a.txt').read()), open('b.bin', 'rb').read() == bytes(3 << 20), len(rows), len(text))",
+        "files": [
+            { "path": "a.txt", "text": "a".repeat(3 << 20) },
+            { "path": "b.bin", "base64": "A".repeat(4 << 20) },
+        ],
+        "inputs": { "rows": { "value": rows }, "text": { "value": "x".repeat(2 << 20) } },
+    });
+    let outcome = face.run(&job).await?;
+    ensure!(outcome.stdout == format!("{} True 300000 {}\n", 3 << 20, 2 << 20), "{outcome:?}");
     face.end().await
 }
 

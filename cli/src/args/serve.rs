@@ -6,13 +6,17 @@ use std::path::PathBuf;
 use clap::Args;
 use thermae_service::secret::Secret;
 
-use super::{EmbeddedArgs, FleetArgs, any_path, set};
+use super::{EmbeddedArgs, FleetArgs, LimitArgs, MORE, any_path, set};
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
   thermae serve
+  thermae serve --memory 1GiB --wall 5m --disk 512MiB --preload polars
   THERMAE_TOKEN_FILE=token thermae serve --listen 127.0.0.1:9000
   THERMAE_AMQP_FILE=fleet.url thermae serve
+
+Limits are those of programs that ask for none, and programs may ask for as much. Programs can import the packages \
+of --python: name the Python of a virtual environment that has what they need.
 
 Everybody who has the token can run programs, and see all runs and sessions. HTTP is not encrypted: put a proxy that \
 speaks TLS in front of the gateway before others reach it over a network.
@@ -24,7 +28,7 @@ Exit status: 0 it was asked to end; 2 usage; 3 the fleet failed; 130 or 143 ende
 
 /// `thermae serve`.
 #[derive(Debug, Args)]
-#[command(after_help = SERVE_EXAMPLES)]
+#[command(after_help = MORE, after_long_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:8420", value_name = "ADDRESS:PORT", help_heading = "Gateway")]
@@ -32,6 +36,7 @@ pub(crate) struct ServeArgs {
     /// Token that requests must carry, at least 16 characters; by default, a new one, which is printed once. Pass it in
     /// the environment or in a file: all users of the machine can read arguments
     #[arg(
+        hide_short_help = true,
         long,
         env = "THERMAE_TOKEN",
         hide_env_values = true,
@@ -49,6 +54,10 @@ pub(crate) struct ServeArgs {
     /// Which fleet.
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
+    /// Limits of the programs that ask for none. They are also the most that others may ask for, if they are above
+    /// what every program may.
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// The embedded fleet.
     #[command(flatten)]
     pub(crate) embedded: EmbeddedArgs,

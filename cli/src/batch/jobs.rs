@@ -105,7 +105,7 @@ fn parse(text: &[u8], defaults: &Defaults) -> Result<(String, Job), String> {
         None => return Err("the field `id` is missing".to_owned()),
     };
     fields.insert("id".to_owned(), Value::String(JobId::random().to_string()).into());
-    let says_attempts = fields.contains_key("max_attempts");
+    let says_attempts = fields.get("max_attempts").is_some_and(|attempts| attempts.raw().get() != "null");
     let line = serde_json::to_string(&fields).map_err(|error| error.to_string())?;
     let mut job: Job = serde_path_to_error::deserialize(&mut Deserializer::from_str(&line)).map_err(|error| {
         let path = error.path().to_string();
@@ -240,6 +240,15 @@ mod tests {
     }
 
     #[test]
+    fn null_leaves_a_field_out_and_the_batch_gives_it() {
+        let defaults = Defaults { max_attempts: Some(5), ..Defaults::default() };
+        let (_, job) = parse(br#"{"id": "a", "code": "", "max_attempts": null, "pool": null}"#, &defaults).unwrap();
+        assert_eq!((job.max_attempts, job.pool.as_str()), (5, "default"));
+        let (_, job) = parse(br#"{"id": "a", "code": "", "max_attempts": 2.0}"#, &defaults).unwrap();
+        assert_eq!(job.max_attempts, 2);
+    }
+
+    #[test]
     fn a_token_stands_once() {
         let read = |token: &str| {
             let line = format!(r#"{{"id": "a", "code": "", "token": {token}}}"#);
@@ -256,10 +265,11 @@ mod tests {
     fn each_bad_line_is_named() {
         let text = "{\"id\": \"a\", \"code\": \"\"}\n{oops\n[]\n{\"code\": \"\"}\n{\"id\": 3, \"code\": \"\"}\n{\"id\": \"b\", \"codee\": \"\"}\n\
             {\"id\": \"a\", \"code\": \"\"}\n{\"id\": \"c\", \"code\": \"\", \"limits\": {\"wall\": 1}}\n{\"id\": \"d\", \"code\": \"\", \"protocol\": 9}\n\
-            {\"id\": \"e\", \"code\": \"\", \"tools\": [{\"name\": \"t\"}]}\n{\"id\": \"f\", \"code\": \"\", \"limits\": {\"wall_ms\": \"1s\"}}\n";
+            {\"id\": \"e\", \"code\": \"\", \"tools\": [{\"name\": \"t\"}]}\n{\"id\": \"f\", \"code\": \"\", \"limits\": {\"wall_ms\": \"1s\"}}\n\
+            {\"id\": \"g\", \"code\": \"\", \"files\": [{\"path\": \"x\", \"base64\": \"AP8\"}]}\n";
         let found = problems(text);
         let lines: Vec<_> = found.iter().map(|(line, _)| *line).collect();
-        assert_eq!(lines, [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(lines, [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         for ((_, message), part) in found.iter().zip([
             "not JSON: key must be a string at column 2",
             "not a JSON object",
@@ -271,6 +281,7 @@ mod tests {
             "protocol 9",
             "the tool \"t\" has no command",
             "`limits.wall_ms`: invalid type",
+            "`files[0].base64`: is not base64",
         ]) {
             assert!(message.contains(part), "{message:?} lacks {part:?}");
         }

@@ -14,7 +14,7 @@ use crate::args::FleetArgs;
 use crate::failure::{Failure, chain};
 use crate::style;
 pub(crate) use remote::password;
-pub(crate) use size::embedded;
+pub(crate) use size::{embedded, serving};
 
 /// How long to wait for a broker before telling the user that the command waits.
 const SAY_SO_AFTER: Duration = Duration::from_millis(500);
@@ -66,6 +66,7 @@ fn explain(error: Error) -> Failure {
              with amqps://, also check --tls-ca, --tls-cert and --tls-key",
         ),
         Error::Client(error) => failed(error),
+        Error::Embedded(option @ (Unfit::Preload { .. } | Unfit::Dataset { .. })) => Failure::usage("usage", option),
         Error::Embedded(_) => {
             Failure::fleet("embedded_fleet", message).help("run `thermae doctor`: it says what this machine lacks")
         }
@@ -88,6 +89,9 @@ pub(crate) fn failed(error: thermae_client::Error) -> Failure {
             Failure::fleet("broker_denied", message).help(
                 "check that the user has the tenant's topic permissions (docs/protocol.md), or name another --tenant",
             )
+        }
+        thermae_client::Error::Store(_) => {
+            Failure::fleet("embedded_fleet", message).help("free some space there, or name another folder with --store")
         }
         thermae_client::Error::QueueFull => {
             Failure::fleet("queue_full", message).help("wait until some of the tenant's jobs have ended")

@@ -23,6 +23,7 @@ pub(crate) fn embedded(
 ) -> Result<EmbeddedOptions, Failure> {
     let own = [
         args.disk.is_some(),
+        !args.preload.is_empty(),
         args.store.is_some(),
         args.max_sessions.is_some(),
         args.session_min_idle.is_some(),
@@ -30,11 +31,11 @@ pub(crate) fn embedded(
         args.token_keys.is_some(),
     ];
     if fleet.is_remote() && (!args.data.is_empty() || own.contains(&true)) {
-        let why = "--data, --disk, --store, --max-sessions, --session-min-idle, --audit and --token-keys are the \
-                   embedded fleet's options, but --amqp names another fleet";
+        let why = "--data, --disk, --preload, --store, --max-sessions, --session-min-idle, --audit and --token-keys are \
+                   the embedded fleet's options, but --amqp names another fleet";
         return Err(Failure::usage("usage", why).help(
-            "set pools.<name>.datasets, disk, max_sessions and session_min_idle, artifacts.store, audit.file and \
-             tokens.keys in the configuration of that fleet's workers",
+            "set pools.<name>.datasets, disk, preload, max_sessions and session_min_idle, artifacts.store, audit.file \
+             and tokens.keys in the configuration of that fleet's workers",
         ));
     }
     let default = EmbeddedOptions::default();
@@ -45,6 +46,7 @@ pub(crate) fn embedded(
         disk: args.disk.unwrap_or(default.disk),
         max_sessions: args.max_sessions.unwrap_or(default.max_sessions),
         session_min_idle: args.session_min_idle.unwrap_or(default.session_min_idle),
+        preload: if args.preload.is_empty() { default.preload } else { args.preload.clone() },
         store: args.store.as_deref().map(store).transpose()?,
         audit: AuditOptions { file: args.audit.clone(), redact: args.audit_redact.clone(), ..default.audit },
         tokens: TokenOptions {
@@ -57,6 +59,34 @@ pub(crate) fn embedded(
     })
 }
 
+/// Options for an embedded fleet whose jobs get these limits without asking, and may ask for as much.
+///
+/// # Errors
+/// As for [`embedded`].
+pub(crate) fn serving(
+    fleet: &FleetArgs,
+    args: &EmbeddedArgs,
+    given: &LimitRequest,
+    slots: Option<u32>,
+) -> Result<EmbeddedOptions, Failure> {
+    if fleet.is_remote() && (slots.is_some() || *given != LimitRequest::default()) {
+        let why = "--slots and limits are options of the embedded fleet, but --amqp names another fleet";
+        return Err(Failure::usage("usage", why)
+            .help("set pools.<name>.slots and pools.<name>.limits in the configuration of its workers"));
+    }
+    let mut options = embedded(fleet, args, given, slots)?;
+    let LimitOptions { default, ceiling, .. } = &mut options.limits;
+    let time = |at: &mut Millis, ms: Option<u64>| *at = ms.map_or(*at, Millis::from_millis);
+    time(&mut default.wall, given.wall_ms);
+    time(&mut default.cpu, given.cpu_ms);
+    time(&mut default.tool_wait, given.tool_ms);
+    time(&mut default.pause, given.pause_ms);
+    default.memory = given.memory_bytes.map_or(default.memory, |bytes| ByteSize(bytes).min(ceiling.memory));
+    default.pids = given.pids.map_or(default.pids, |pids| pids.min(ceiling.pids));
+    default.output = given.output_bytes.map_or(default.output, |bytes| ByteSize(bytes).min(ceiling.output));
+    Ok(options)
+}
+
 /// Limits whose ceilings are at least `asked`. Memory is limited to what the machine has.
 fn limits(asked: &LimitRequest, machine: u64) -> LimitOptions {
     let mut limits = LimitOptions::default();
@@ -65,6 +95,7 @@ fn limits(asked: &LimitRequest, machine: u64) -> LimitOptions {
     time(&mut ceiling.wall, asked.wall_ms);
     time(&mut ceiling.cpu, asked.cpu_ms);
     time(&mut ceiling.tool_wait, asked.tool_ms);
+    time(&mut ceiling.pause, asked.pause_ms);
     ceiling.memory = ceiling.memory.max(ByteSize(asked.memory_bytes.unwrap_or(0).min(machine)));
     ceiling.pids = ceiling.pids.max(asked.pids.unwrap_or(0).min(MOST_PIDS));
     limits
@@ -129,6 +160,60 @@ mod tests {
         assert_eq!(super::limits(&too_much, 8 << 30).ceiling.memory, ByteSize(8 << 30));
         assert_eq!(super::limits(&LimitRequest::default(), 8 << 30).ceiling, LimitOptions::default().ceiling);
         assert!(memory_of_machine() > 64 << 20);
+    }
+
+    #[test]
+    fn what_is_served_has_the_limits_of_the_command_line() {
+        use clap::Parser;
+        let options = |more: &[&str]| {
+            let line = ["thermae", "serve"].into_iter().chain(more.iter().copied());
+            let crate::args::Command::Serve(args) = crate::args::Cli::try_parse_from(line).unwrap().command else {
+                panic!("not serve")
+            };
+            serving(&args.fleet, &args.embedded, &crate::run::limits(&args.limits).unwrap(), args.slots)
+        };
+        let all = [
+            "--memory",
+            "1GiB",
+            "--wall",
+            "10m",
+            "--cpu",
+            "9m",
+            "--pids",
+            "100",
+            "--output",
+            "2MiB",
+            "--tool-wait",
+            "1h",
+            "--pause",
+            "2h",
+            "--disk",
+            "1GiB",
+            "--preload",
+            "polars,duckdb",
+            "--preload",
+            "pyarrow",
+            "--slots",
+            "3",
+        ];
+        let served = options(&all).unwrap();
+        let (default, ceiling) = (&served.limits.default, &served.limits.ceiling);
+        assert_eq!(
+            (default.memory, default.wall, default.cpu),
+            (ByteSize::gib(1), Millis::from_secs(600), Millis::from_secs(540))
+        );
+        assert_eq!((default.pids, default.output), (100, ByteSize::mib(2)));
+        assert_eq!((default.tool_wait, default.pause), (Millis::from_secs(3600), Millis::from_secs(7200)));
+        assert!(ceiling.memory >= default.memory && ceiling.wall >= default.wall && ceiling.pause >= default.pause);
+        assert_eq!((served.disk, served.slots, served.preload.len()), (ByteSize::gib(1), Some(3), 3));
+        let bare = options(&[]).unwrap();
+        let (limits, usual) = (&bare.limits, LimitOptions::default());
+        assert_eq!((&limits.default, &limits.ceiling), (&usual.default, &usual.ceiling));
+        assert_eq!(bare.preload, EmbeddedOptions::default().preload);
+        for bad in [["--memory", "1GiB"], ["--slots", "3"], ["--preload", "polars"]] {
+            let line = [&bad[..], &["--amqp", "amqp://a@localhost"]].concat();
+            assert_eq!(options(&line).unwrap_err().code, "usage", "{bad:?}");
+        }
     }
 
     #[test]

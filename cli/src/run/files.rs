@@ -1,33 +1,18 @@
-//! The files of `--file`: reads them from this machine, and makes them inputs of the job.
+//! The files of `--file`: reads them from this machine.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use thermae_fleet::Fleet;
 use thermae_schemas::{InputFile, check_path};
 
 use crate::failure::Failure;
 
-/// Size from which files go through the embedded fleet's store, in bytes, because a job's message is limited in size.
-const LARGE: usize = 64 << 10;
-
-/// A file that was read, and its path in `/workspace`.
-#[derive(Debug)]
-pub(super) struct Given {
-    path: String,
-    bytes: Bytes,
-    executable: bool,
-}
-
 /// Reads the files that `--file` options name.
-pub(super) fn read(options: &[String]) -> Result<Vec<Given>, Failure> {
+pub(super) fn read(options: &[String]) -> Result<Vec<InputFile>, Failure> {
     options.iter().map(|option| one(option)).collect()
 }
 
-fn one(option: &str) -> Result<Given, Failure> {
+fn one(option: &str) -> Result<InputFile, Failure> {
     // If a file with the whole name exists, the colon is part of the name.
     let (source, to) = match option.rsplit_once(':') {
         Some((source, to)) if !Path::new(option).exists() => (source, Some(to)),
@@ -49,26 +34,13 @@ fn one(option: &str) -> Result<Given, Failure> {
     if meta.is_dir() {
         return Err(unread(&"it is a directory").help("give each of its files, or one archive with all of them"));
     }
-    let bytes = std::fs::read(source).map_err(|error| unread(&error))?.into();
-    Ok(Given { path, bytes, executable: meta.permissions().mode() & 0o111 != 0 })
-}
-
-/// Turns the files into inputs of the job. Large ones are put into the embedded fleet's store.
-pub(super) async fn bring(fleet: &Fleet, given: Vec<Given>) -> Result<Vec<InputFile>, Failure> {
-    let mut files = Vec::with_capacity(given.len());
-    for Given { path, bytes, executable } in given {
-        let mut file = InputFile { path, text: None, base64: None, reference: None, executable };
-        match (fleet.store().filter(|_| bytes.len() >= LARGE), std::str::from_utf8(&bytes)) {
-            (Some(store), _) => {
-                let kept = store.keep(fleet.client().tenant(), bytes).await;
-                file.reference = Some(kept.map_err(|error| Failure::fleet("embedded_fleet", error))?);
-            }
-            (None, Ok(text)) => file.text = Some(text.to_owned()),
-            (None, Err(_)) => file.base64 = Some(STANDARD.encode(&bytes)),
-        }
-        files.push(file);
-    }
-    Ok(files)
+    let bytes = std::fs::read(source).map_err(|error| unread(&error))?;
+    let executable = meta.permissions().mode() & 0o111 != 0;
+    let file = InputFile { executable, ..InputFile::text(path, "") };
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => InputFile { text: Some(text), ..file },
+        Err(error) => InputFile { text: None, base64: Some(error.into_bytes().into()), ..file },
+    })
 }
 
 #[cfg(test)]
@@ -81,10 +53,13 @@ mod tests {
         let at = |name: &str| dir.path().join(name).display().to_string();
         std::fs::write(at("a.csv"), "a").unwrap();
         std::fs::write(at("a:b"), "colon").unwrap();
-        let given = |option: String| one(&option).map(|given| (given.path, given.bytes));
-        assert_eq!(given(at("a.csv")).unwrap(), ("a.csv".into(), Bytes::from("a")));
-        assert_eq!(given(at("a.csv:in/x")).unwrap(), ("in/x".into(), Bytes::from("a")));
-        assert_eq!(given(at("a:b")).unwrap(), ("a:b".into(), Bytes::from("colon")));
+        let given = |option: String| one(&option);
+        assert_eq!(given(at("a.csv")).unwrap(), InputFile::text("a.csv", "a"));
+        assert_eq!(given(at("a.csv:in/x")).unwrap(), InputFile::text("in/x", "a"));
+        assert_eq!(given(at("a:b")).unwrap(), InputFile::text("a:b", "colon"));
+        std::fs::write(at("a.png"), b"\xff").unwrap();
+        let binary = given(at("a.png")).unwrap();
+        assert_eq!((binary.text, &binary.base64.unwrap()[..]), (None, &b"\xff"[..]));
         for (bad, code) in
             [("a.csv:../x", "usage"), ("a.csv:/x", "usage"), ("a.csv:", "usage"), ("no", "file_not_read")]
         {

@@ -30,6 +30,7 @@ pub(super) fn job(args: &RunArgs, tools: &Tools) -> Result<Job, Failure> {
     };
     job.stdin = options.stdin.as_deref().map(|path| text(path, "standard input")).transpose()?;
     job.inputs = super::inputs::read(&options.inputs)?;
+    job.files = super::files::read(&options.files)?;
     job.env = environment(&options.env)?;
     job.limits = limits(&args.limits)?;
     job.tools = tools.specs();
@@ -272,7 +273,7 @@ mod tests {
     fn nonsense_is_refused() {
         assert_eq!(parse(&["--stdin", "-", "--capability-token", "-"]).unwrap_err().code, "usage");
         assert!(parse(&["--env", "=x"]).is_err());
-        assert!(parse(&["--memory", "10"]).unwrap_err().message.contains("8MiB"));
+        assert!(parse(&["--memory", "10B"]).unwrap_err().message.contains("8MiB"));
         assert!(parse(&["--env", "THERMAE_NO_SUCH_VARIABLE"]).is_err());
         assert!(parse(&["--session", "a b"]).is_err());
         assert!(parse(&["--pool", "a.b"]).is_err());

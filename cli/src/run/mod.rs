@@ -20,18 +20,16 @@ use crate::args::{RunArgs, Stream};
 use crate::failure::{Exit, Failure};
 use crate::tools::{Tools, Trust};
 use crate::{artifacts, fleet, style};
-use files::Given;
 pub(crate) use job::limits;
 use output::Printer;
 
 /// How long to wait for the outcome of an interrupted job.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
-/// The job, its tools and its files, read from the command line and from the files that it names.
+/// The job and its tools, read from the command line and from the files that it names.
 struct Prepared {
     tools: Arc<Tools>,
     job: Job,
-    given: Vec<Given>,
 }
 
 fn prepare(args: &RunArgs) -> Result<Prepared, Failure> {
@@ -39,7 +37,7 @@ fn prepare(args: &RunArgs) -> Result<Prepared, Failure> {
     // A program in bash can't call tools. Those of a file that happens to be beside it are not meant for it.
     let beside = if job::language(args)?.calls_tools() { beside(args) } else { None };
     let tools = Arc::new(Tools::gather(&args.tools.tools, files, beside, &Trust::of_user())?);
-    Ok(Prepared { job: job::job(args, &tools)?, given: files::read(&args.job.files)?, tools })
+    Ok(Prepared { job: job::job(args, &tools)?, tools })
 }
 
 /// The folder of the program; `None` if the program comes from standard input.
@@ -60,7 +58,7 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
         () = interrupt.cancelled() => return Ok(Exit::Interrupted),
     };
     let failed = |error| Failure::fleet("internal", format!("the job could not be prepared: {error}"));
-    let Prepared { tools, mut job, given } = prepared.map_err(failed)??;
+    let Prepared { tools, mut job } = prepared.map_err(failed)??;
     let embedded = fleet::embedded(&args.fleet, &args.embedded, &job.limits, Some(1))?;
     let live = !args.json
         && match args.stream {
@@ -81,7 +79,6 @@ pub(crate) async fn run(args: &RunArgs, interrupt: &CancellationToken) -> Result
     }
     let id = job.id.clone();
     let fleet = fleet::open(&args.fleet, embedded, interrupt).await?;
-    job.files = files::bring(&fleet, given).await?;
     if args.artifacts.is_some() {
         artifacts::ask(&fleet, &mut job);
     }

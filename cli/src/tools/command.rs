@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::value::RawValue;
 use thermae_schemas::json::measure_unique;
 use thermae_schemas::{JobId, ToolFailure};
+use thermae_service::units::seconds;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 /// Largest result, in bytes.
@@ -42,7 +43,7 @@ impl Command {
     ) -> Result<Box<RawValue>, ToolFailure> {
         let late = || ToolFailure {
             kind: Some("TimeoutError".to_owned()),
-            ..format!("the tool {tool} did not end within {:?} and was killed", self.timeout).into()
+            ..format!("the tool {tool} did not end within {} and was killed", seconds(self.timeout)).into()
         };
         let answer = tokio::time::timeout(self.timeout, self.run(job, tool, arguments)).await;
         answer.map_err(|_| late())?.map_err(ToolFailure::from)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::value::RawValue;
 use thermae_client::ToolHandler;
-use thermae_schemas::{JobId, ToolFailure, ToolSpec, alias, alias_clash};
+use thermae_schemas::{JobId, ToolFailure, ToolSpec, alias_clash, hides};
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
@@ -27,71 +27,6 @@ pub(crate) use file::{Entry, ToolsFile};
 use trust::Verdict;
 pub(crate) use trust::{Trust, command as trust};
 pub(crate) use written::Written;
-
-/// Python functions that programs often call by name. A tool with such a name would hide the function from the code.
-const BUILTINS: &[&str] = &[
-    "abs",
-    "all",
-    "any",
-    "bool",
-    "bytes",
-    "callable",
-    "chr",
-    "compile",
-    "dict",
-    "dir",
-    "display",
-    "divmod",
-    "enumerate",
-    "eval",
-    "exec",
-    "filter",
-    "float",
-    "format",
-    "frozenset",
-    "getattr",
-    "globals",
-    "hasattr",
-    "hash",
-    "hex",
-    "id",
-    "input",
-    "int",
-    "isinstance",
-    "issubclass",
-    "iter",
-    "len",
-    "list",
-    "locals",
-    "map",
-    "max",
-    "min",
-    "next",
-    "object",
-    "open",
-    "ord",
-    "pow",
-    "print",
-    "property",
-    "range",
-    "repr",
-    "reversed",
-    "round",
-    "set",
-    "setattr",
-    "slice",
-    "sorted",
-    "str",
-    "sum",
-    "super",
-    "tuple",
-    "type",
-    "vars",
-    "zip",
-    "ToolError",
-    "__import__",
-    "__build_class__",
-];
 
 /// Name of the tools file that is looked for beside a program.
 pub(crate) const FILE: &str = "thermae.toml";
@@ -191,7 +126,7 @@ fn trusted(path: &Path, trust: &Trust) -> Option<(std::path::PathBuf, Vec<u8>)> 
     None
 }
 
-/// Refuses two tools that have the same name in the code. Warns if a tool hides a Python function.
+/// Refuses two tools that have the same name in the code, and one that has a name of Python's own.
 fn distinct<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Result<(), Failure> {
     if let Some(clash) = alias_clash(names.clone().map(String::as_str)) {
         let (first, second, alias) = (clash.first, clash.second, clash.alias);
@@ -201,10 +136,13 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Result<(), F
         )
         .help("rename one of them"));
     }
-    for name in names.filter(|name| BUILTINS.contains(&alias(name).as_str())) {
-        style::warn(&format!("the tool {name:?} hides Python's own {}", alias(name)), "give the tool another name");
+    match names.clone().find_map(|name| hides(name)) {
+        Some(own) => {
+            Err(Failure::usage("bad_tool", format!("a tool called {own} would hide Python's own {own} from the code"))
+                .help("give the tool another name"))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[async_trait]

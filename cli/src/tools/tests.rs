@@ -73,7 +73,7 @@ async fn a_command_that_does_not_end_is_killed_with_its_children() {
     command.timeout = Duration::from_millis(300);
     let reader = std::thread::spawn(move || std::fs::read(pipe));
     let error = command.call(&job(), "slow", &to_raw_value(&json!({})).unwrap()).await.unwrap_err();
-    assert!(error.message.contains("did not end within 300ms"), "{error:?}");
+    assert!(error.message.contains("did not end within 0.3 s"), "{error:?}");
     assert_eq!(error.kind.as_deref(), Some("TimeoutError"));
     assert_eq!(reader.join().unwrap().unwrap(), b"");
 }

@@ -44,7 +44,7 @@ fn in_path_of(op: Op, name: &str, schemas: &mut Schemas) -> Value {
 fn in_query(name: &str, op: Op, schemas: &mut Schemas) -> Value {
     let (schema, what) = match name {
         "wait" => (
-            json!({ "type": "string", "pattern": "^(([0-9]{1,5}|[12][0-9]{5}|300000)(ms)?|[0-2]?[0-9]?[0-9]s|300s|[0-5]m(in)?)$", "examples": ["30s"] }),
+            json!({ "type": "string", "pattern": "^(([0-9]{1,5}|[12][0-9]{5}|300000)ms|[0-2]?[0-9]?[0-9]s|300s|[0-5]m(in)?)$", "examples": ["30s"] }),
             "How long to wait, at most five minutes: for the end of the run, or for what `until` says.",
         ),
         "until" => (

@@ -102,7 +102,10 @@ async fn told(call: &Call, upload: &Upload, status: StatusCode) -> Result<Respon
 fn speaks_tus(call: &Call) -> Result<(), Problem> {
     match call.header(TUS_RESUMABLE)? {
         Some(VERSION) => Ok(()),
-        other => Err(Problem::new("unsupported_tus", format!("Tus-Resumable is {other:?}, and not {VERSION:?}"))),
+        other => {
+            let found = other.map_or_else(|| "missing".to_owned(), |version| format!("{version:?}"));
+            Err(Problem::new("unsupported_tus", format!("Tus-Resumable is {found}, and not {VERSION:?}")))
+        }
     }
 }
 

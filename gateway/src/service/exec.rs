@@ -7,9 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use thermae_bridge::read::{bounded, fields};
 use thermae_client::RequestHandle;
+use thermae_schemas::optional::{nullable, or_default, some_integer};
 use thermae_schemas::{
     Content, ErrorCode, Exec, JobId, OutputStream, PathText, Request, RequestDone, RequestEnd, RequestWork, SessionName,
 };
@@ -27,54 +28,51 @@ const MOST_OUTPUT: usize = 8 << 20;
 /// more.
 const WINDOW: u32 = Request::CHUNK as u32;
 
-/// Base64 with padding, whose last bits are zero.
-const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
-
 /// A command for a session. Exactly one of `argv` and `shell`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
-    { "required": ["argv"], "properties": { "argv": { "minItems": 1 } } },
-    { "required": ["shell"] },
+    { "required": ["argv"], "properties": { "argv": { "type": "array", "minItems": 1 } } },
+    { "required": ["shell"], "properties": { "shell": { "type": "string" } } },
 ], "not" = {
     "required": ["stdin", "stdin_base64"],
-    "properties": { "stdin": { "minLength": 1 }, "stdin_base64": { "minLength": 1 } },
-}))]
+    "properties": { "stdin": { "type": "string", "minLength": 1 }, "stdin_base64": { "type": "string", "minLength": 1 } },
+}), transform = nullable)]
 pub(crate) struct ExecRequest {
     /// A program and its arguments. A program without a slash is looked up in `PATH`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     argv: Vec<String>,
     /// A command line for `bash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
     shell: Option<String>,
     /// Working directory: absolute, or relative to `/workspace`, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
     cwd: Option<PathText>,
     /// Environment variables added to the sandbox's own.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     env: BTreeMap<String, String>,
     /// Standard input, as text. Without it, standard input is empty.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     stdin: String,
     /// Standard input in base64, in place of `stdin`.
-    #[serde(default)]
-    #[schemars(extend("pattern" = BASE64))]
+    #[serde(default, deserialize_with = "or_default")]
     stdin_base64: Content,
     /// How long the command may take, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
+    #[serde(default, deserialize_with = "some_integer", skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
     /// Most bytes of output in the answer; 1 MiB by default. More is left out, and `truncated` is set. A stream of
     /// events has all output.
-    #[serde(default = "output")]
+    #[serde(default = "output", deserialize_with = "most_output")]
     #[schemars(range(max = 8_388_608))]
     max_output_bytes: usize,
 }
 
 fn output() -> usize {
     OUTPUT
+}
+
+fn most_output<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    Ok(some_integer(from)?.unwrap_or(OUTPUT))
 }
 
 /// What came of a command.

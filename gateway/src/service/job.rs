@@ -1,9 +1,9 @@
 //! Reads the job of a submit.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use thermae_bridge::read::{bounded, fields, unsupported};
+use thermae_bridge::read::{bounded_job, fields, unsupported};
 use thermae_schemas::{Body, ErrorCode, Job, JobId, lacks_code, reads};
 
 use crate::problem::Problem;
@@ -29,8 +29,8 @@ pub(super) fn read(
     hold: impl FnOnce(usize) -> Result<(), Problem>,
 ) -> Result<(Job, Identity), Problem> {
     // The text with an id, the job, and the text as it is sent.
-    hold(3 * text.len() + bounded(text, "job")?.values * PER_VALUE)?;
-    let named = has_id(text);
+    hold(3 * text.len() + bounded_job(text)?.values * PER_VALUE)?;
+    let named = id_of(text).is_some_and(|id| id.get() != RawValue::NULL.get());
     if named { parse(text, key, true) } else { parse(&with_id(text, &JobId::random()), key, false) }
 }
 
@@ -78,24 +78,28 @@ fn digest(job: &mut Job) -> Result<[u8; 32], Problem> {
     Ok(Sha256::digest(text.map_err(|error| Problem::new("bad_body", error.to_string()))?).into())
 }
 
-/// Whether the text has an id, of any type.
-fn has_id(text: &[u8]) -> bool {
+/// Where the text has an id, of any type. `None` if it has none. Null is none, too, but has a place.
+fn id_of(text: &[u8]) -> Option<&RawValue> {
     #[derive(Deserialize)]
-    struct Named {
-        #[serde(default, deserialize_with = "present")]
-        id: bool,
+    struct Named<'a> {
+        #[serde(borrow, default, deserialize_with = "present")]
+        id: Option<&'a RawValue>,
     }
     // A text that has two ids, or is no object, is refused later.
-    serde_json::from_slice::<Named>(text).map_or(true, |named| named.id)
+    serde_json::from_slice::<Named<'_>>(text).map_or(Some(RawValue::TRUE), |named| named.id)
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    IgnoredAny::deserialize(from).map(|_| true)
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
-/// The text with this id. The rest of it stays, byte for byte: a job's inputs keep every digit. What is no object stays
-/// as it is.
+/// The text with this id, if it has none. The rest of it stays, byte for byte: a job's inputs keep every digit. What is
+/// no object stays as it is.
 fn with_id(text: &[u8], id: &JobId) -> Vec<u8> {
+    if let Some(null) = id_of(text).map(RawValue::get) {
+        let begin = null.as_ptr().addr() - text.as_ptr().addr();
+        return [&text[..begin], format!("\"{id}\"").as_bytes(), &text[begin + null.len()..]].concat();
+    }
     let Some(open) = text.iter().position(|byte| *byte == b'{') else { return text.to_vec() };
     let rest = &text[open + 1..];
     let is_empty = rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'}');
@@ -116,6 +120,9 @@ mod tests {
         let one = of(r#" {"code": "1", "inputs": {"n": {"value": 1180591620717411303424}}}"#, None).unwrap();
         assert!(!one.1.named && one.0.id.as_str().len() == 36);
         assert!(String::from_utf8(one.0.to_json().unwrap()).unwrap().contains("1180591620717411303424"));
+        let null =
+            of(r#"{"code": "1", "id": null , "inputs": {"n": {"value": 1180591620717411303424}}}"#, None).unwrap();
+        assert!(!null.1.named && null.0.id.as_str().len() == 36 && null.1.digest == one.1.digest);
         let again = read_again(br#"{"code": "1"}"#, &one.1).unwrap();
         assert_eq!((again.id, again.code.as_str()), (one.0.id.clone(), "1"));
         let two = of(r#"{"id": "a", "code": "1", "inputs": {"n": {"value": 1180591620717411303424}}}"#, None).unwrap();
@@ -140,8 +147,13 @@ mod tests {
             (r#"{"code": 1}"#, "schema_violation", "/code: "),
             (r#"{"code": "", "limits": {"wall": 1}}"#, "unknown_field", "/limits"),
             (r#"{"code": "", "id": "a b"}"#, "schema_violation", "/id"),
-            (r#"{"code": "", "id": null}"#, "schema_violation", "/id"),
+            (r#"{"code": "", "id": null, "id": null}"#, "schema_violation", "/id"),
             (r#"{"code": "", "id": "a", "id": "b"}"#, "schema_violation", "at /id: the key"),
+            (
+                r#"{"code": "", "files": [{"path": "x", "base64": "AP8"}]}"#,
+                "schema_violation",
+                "/files/0/base64: is not",
+            ),
             (r#"{"code": "", "protocol": 9}"#, "unsupported_protocol", "9"),
             (r#"{"code": "", "capabilities": null}"#, "bad_capability", "capabilities"),
         ] {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use thermae_bridge::read::{bounded, fields};
+use thermae_schemas::optional::{Integer, integer};
 use thermae_schemas::{Capabilities, ClientId, ErrorCode, TenantName};
 use thermae_tokens::{Grant, Issuer, Narrowing, TokenId, Trust, Unwritten, attenuate, revocation_ids};
 
@@ -31,10 +32,11 @@ pub(crate) struct MintRequest {
     /// Which calls it allows.
     capabilities: Capabilities,
     /// How long it is valid, in milliseconds, at most 366 days.
+    #[serde(deserialize_with = "integer")]
     #[schemars(range(min = 1000, max = 31_622_400_000_u64))]
     expires_in_ms: u64,
     /// Most calls in all, of this token and of all that is made from it.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NonZeroU32")]
     calls: Option<NonZeroU32>,
     /// The client to which its calls go; by default, the client that has the run.
@@ -54,11 +56,11 @@ pub(crate) struct NarrowRequest {
     #[schemars(with = "Capabilities")]
     capabilities: Option<Capabilities>,
     /// How long the narrowed token is valid, in milliseconds. It can't be valid for longer than the token.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1000, max = 31_622_400_000_u64))]
     expires_in_ms: Option<u64>,
     /// Most calls of the narrowed token, and of all that is made from it.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given_integer", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NonZeroU32")]
     calls: Option<NonZeroU32>,
 }
@@ -74,6 +76,11 @@ pub(crate) struct ShowRequest {
 /// A field that is there. Null is no way to leave it out: without the field, the token may allow more.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
+}
+
+/// [`given`], for an integer.
+fn given_integer<'de, D: Deserializer<'de>, T: Integer>(from: D) -> Result<Option<T>, D::Error> {
+    integer(from).map(Some)
 }
 
 /// A token that was written.

@@ -7,8 +7,8 @@ use jsonschema::error::ValidationErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use thermae_schemas::json::{MOST_IN_A_JOB, code_of, measure_unique};
-use thermae_schemas::{Capabilities, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST};
+use thermae_schemas::json::{MOST_IN_A_JOB, code_of, measure_job, measure_unique};
+use thermae_schemas::{Capabilities, Content, ErrorCode, ErrorInfo, Job, MalformedCapabilities, OLDEST};
 
 /// The schema, compiled once.
 fn validator() -> Option<&'static jsonschema::Validator> {
@@ -36,7 +36,9 @@ pub(super) fn explain(body: &[u8], newest: u32, refused: Option<serde_json::Erro
     if let Err(error) = measure_unique(body, MOST_IN_A_JOB)
         && error.is_data()
     {
-        return ErrorInfo::new(code_of(&error), format!("the job can't be read: {error}"));
+        // Inputs may have more values. Then serde itself says what is wrong.
+        let why = refused.filter(|_| measure_job(body).is_ok()).unwrap_or(error);
+        return ErrorInfo::new(code_of(&why), cut(format!("the job can't be read: {why}")));
     }
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
@@ -95,7 +97,12 @@ fn meant<'e, 'i>(error: &'e ValidationError<'i>) -> &'e ValidationError<'i> {
 
 /// The error in words. If the value fits no branch of an `anyOf` or `oneOf`, the text says what each branch needs.
 fn words(error: &ValidationError<'_>) -> String {
-    use ValidationErrorKind::{AnyOf, Constant, Enum, OneOfNotValid, Required};
+    use ValidationErrorKind::{AnyOf, Constant, Enum, OneOfNotValid, Pattern, Required};
+    if let Pattern { pattern } = error.kind()
+        && pattern == Content::PATTERN
+    {
+        return Content::FORM.to_owned();
+    }
     let (AnyOf { context } | OneOfNotValid { context }) = error.kind() else { return error.to_string() };
     let (mut values, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let is_value = |cause: &&ValidationError<'_>| matches!(cause.kind(), Constant { .. } | Enum { .. });

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use thermae_schemas::PROTOCOL;
+use thermae_schemas::{Content, PROTOCOL};
 
 use super::*;
 
@@ -143,6 +143,16 @@ fn a_path_that_leads_out_or_stands_twice_is_a_bad_path() {
     assert!(says(&long.to_string()).1.len() < 520);
     let good = json!({"id": "a", "code": "", "files": [{"path": "a/b", "ref": "c".repeat(64), "executable": true}]});
     assert_eq!(read(good.to_string().as_bytes(), PROTOCOL).unwrap().files.len(), 1);
+}
+
+#[test]
+fn base64_of_another_form_is_a_violation_of_its_field() {
+    for bad in ["AAAA\nAAAA\n", "AP8", "-_-_", "?"] {
+        let job = json!({"id": "a", "code": "", "files": [{"path": "x", "text": ""}, {"path": "y", "base64": bad}]});
+        let (code, message) = says(&job.to_string());
+        let wanted = format!("/files/1/base64: {}", Content::FORM);
+        assert_eq!((code, message), (ErrorCode::SchemaViolation, wanted), "{bad:?}");
+    }
 }
 
 #[test]

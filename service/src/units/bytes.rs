@@ -11,8 +11,9 @@ use super::{ParseError, scale, split};
 
 const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-/// An amount of memory or data: `"256MiB"`, `"1.5 GiB"`, `"10MB"`, or a plain number of bytes. `K`, `M`, `G` and `T`
-/// without more are powers of 1024, as is usual for containers.
+/// An amount of memory or data: `"256MiB"`, `"1.5 GiB"`, `"10MB"` or `"7B"`. `K`, `M`, `G` and `T` without more are
+/// powers of 1024, as is usual for containers. In a configuration (but not on a command line), a plain number is one of
+/// bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);
 
@@ -47,9 +48,16 @@ impl FromStr for ByteSize {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::read(text, false)
+    }
+}
+
+impl ByteSize {
+    fn read(text: &str, bare: bool) -> Result<Self, ParseError> {
         let (number, unit) = split(text);
         let factor = match unit.to_ascii_lowercase().as_str() {
-            "" | "b" => Some(1),
+            "" if bare => Some(1),
+            "b" => Some(1),
             "k" | "kib" => Some(1 << 10),
             "m" | "mib" => Some(1 << 20),
             "g" | "gib" => Some(1 << 30),
@@ -60,10 +68,19 @@ impl FromStr for ByteSize {
             "tb" => Some(1_000_000_000_000),
             _ => None,
         };
-        factor
-            .and_then(|factor| scale(number, factor))
-            .map(Self)
-            .ok_or_else(|| ParseError { text: text.to_owned(), what: "an amount like \"256MiB\" or a number of bytes" })
+        if unit.is_empty()
+            && !bare
+            && let Some(number) = scale(number, 1)
+        {
+            // Few people mean so few bytes.
+            let unit = if number < 1 << 16 { "MiB" } else { "B" };
+            let (text, units) = (text.trim().to_owned(), "B, KiB, MiB and GiB");
+            return Err(ParseError::NoUnit { text, unit, units });
+        }
+        factor.and_then(|factor| scale(number, factor)).map(Self).ok_or_else(|| ParseError::Malformed {
+            text: text.to_owned(),
+            what: if bare { "an amount like \"256MiB\" or a number of bytes" } else { "an amount like \"256MiB\"" },
+        })
     }
 }
 
@@ -98,7 +115,7 @@ impl<'de> Deserialize<'de> for ByteSize {
                 u64::try_from(n).map(ByteSize).map_err(|_| E::invalid_value(de::Unexpected::Signed(n), &self))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteSize, E> {
-                text.parse().map_err(E::custom)
+                ByteSize::read(text, true).map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Visitor)
@@ -133,12 +150,19 @@ mod tests {
             ("256m", 256 << 20),
             ("1.5 GiB", 3 << 29),
             ("10MB", 10_000_000),
-            ("1_000", 1000),
-            ("0", 0),
+            ("1_000b", 1000),
+            ("0B", 0),
             ("7b", 7),
         ] {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
+        for (bare, meant) in [("256", "256MiB"), ("0", "0MiB"), ("67108864", "67108864B"), (" 7 ", "7MiB")] {
+            let error = bare.parse::<ByteSize>().unwrap_err().to_string();
+            assert!(error.contains(&format!("has no unit: write {meant}, or another unit of B, KiB")), "{error}");
+        }
+        let of_configuration = |value: serde_json::Value| serde_json::from_value::<ByteSize>(value).unwrap();
+        assert_eq!(of_configuration("250".into()), ByteSize(250));
+        assert_eq!(of_configuration(250.into()), ByteSize(250));
         for bad in ["", "MiB", "1.2.3M", "-1", "1 parsec", "99999999999999999999", "9999999999TiB"] {
             assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
         }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{ParseError, scale, split};
 
-/// A length of time: `"270s"`, `"1.5m"`, `"500ms"`, `"1h"`, `"2d"`, or a plain number of milliseconds. It is exact to
-/// the millisecond.
+/// A length of time: `"270s"`, `"1.5m"`, `"500ms"`, `"1h"` or `"2d"`. It is exact to the millisecond. In a configuration
+/// (but not on a command line), a plain number is one of milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub Duration);
 
@@ -53,18 +53,29 @@ impl FromStr for Millis {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::read(text, false)
+    }
+}
+
+impl Millis {
+    fn read(text: &str, bare: bool) -> Result<Self, ParseError> {
         let (number, unit) = split(text);
         let factor = match unit {
-            "" | "ms" => Some(1),
+            "" if bare => Some(1),
+            "ms" => Some(1),
             "s" => Some(1_000),
             "m" | "min" => Some(60_000),
             "h" => Some(3_600_000),
             "d" => Some(86_400_000),
             _ => None,
         };
-        factor.and_then(|factor| scale(number, factor)).map(Self::from_millis).ok_or_else(|| ParseError {
+        if unit.is_empty() && !bare && scale(number, 1).is_some() {
+            let (text, units) = (text.trim().to_owned(), "ms, s, m, h and d");
+            return Err(ParseError::NoUnit { text, unit: "s", units });
+        }
+        factor.and_then(|factor| scale(number, factor)).map(Self::from_millis).ok_or_else(|| ParseError::Malformed {
             text: text.to_owned(),
-            what: "a time like \"270s\" or a number of milliseconds",
+            what: if bare { "a time like \"270s\" or a number of milliseconds" } else { "a time like \"270s\"" },
         })
     }
 }
@@ -107,7 +118,7 @@ impl<'de> Deserialize<'de> for Millis {
                     .map_err(|_| E::invalid_value(de::Unexpected::Signed(n), &self))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Millis, E> {
-                text.parse().map_err(E::custom)
+                Millis::read(text, true).map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Visitor)
@@ -138,10 +149,20 @@ mod tests {
     #[test]
     fn times_are_read_as_people_write_them() {
         for (text, ms) in
-            [("270s", 270_000), ("1.5m", 90_000), ("500ms", 500), ("2 h", 7_200_000), ("250", 250), ("1d", 86_400_000)]
+            [("270s", 270_000), ("1.5m", 90_000), ("500ms", 500), ("2 h", 7_200_000), ("0s", 0), ("1d", 86_400_000)]
         {
             assert_eq!(text.parse(), Ok(Millis::from_millis(ms)), "{text}");
         }
+        for bare in ["30", "1.5", " 250 ", "0"] {
+            let error = bare.parse::<Millis>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("has no unit: write {}s, or another unit of ms, s", bare.trim())),
+                "{error}"
+            );
+        }
+        let of_configuration = |value: serde_json::Value| serde_json::from_value::<Millis>(value).unwrap();
+        assert_eq!(of_configuration("250".into()), Millis::from_millis(250));
+        assert_eq!(of_configuration(250.into()), Millis::from_millis(250));
         for bad in ["", "s", "-1s", "1 fortnight", "1e3", "1.s.2"] {
             assert!(bad.parse::<Millis>().is_err(), "{bad}");
         }

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use thermae_runner::frames::Input;
@@ -44,10 +42,7 @@ pub(crate) async fn files(
         file.check_path().map_err(|why| Outcome::rejected(ErrorCode::BadPath, format!("/files/{at}/path {why}.")))?;
         let bytes = match (&file.text, &file.base64, &file.reference) {
             (Some(text), None, None) => Bytes::copy_from_slice(text.as_bytes()),
-            (None, Some(text), None) => match STANDARD.decode(text) {
-                Ok(bytes) => bytes.into(),
-                Err(e) => return Err(broken(format!("/base64: {e}"))),
-            },
+            (None, Some(content), None) => content.clone().into(),
             (None, None, Some(reference)) => fetch(artifacts, tenant, &format!("/files/{at}"), reference, left)
                 .await?
                 .ok_or_else(|| too_large(room))?,
@@ -77,7 +72,10 @@ pub(crate) async fn values(
     let mut values = BTreeMap::new();
     for (name, input) in &job.inputs {
         let too_large = || {
-            let message = format!("The job's inputs have more than {LARGEST_VALUES} bytes together.");
+            let message = format!(
+                "The job's inputs have more than {} MiB together. Give large data as files.",
+                LARGEST_VALUES >> 20
+            );
             Outcome::rejected(ErrorCode::FilesTooLarge, message)
         };
         let value = match input {

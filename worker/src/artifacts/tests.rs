@@ -166,15 +166,17 @@ async fn a_ref_names_the_tenants_own_artifacts_and_nothing_else() {
 #[tokio::test]
 async fn inputs_come_from_text_and_base64_within_their_room() {
     let artifacts = opened(ArtifactOptions::default());
-    let base64 = |text: &str| InputFile { text: None, base64: Some(text.into()), ..InputFile::text("b", "") };
+    let base64 =
+        |content: &[u8]| InputFile { text: None, base64: Some(content.to_vec().into()), ..InputFile::text("b", "") };
     let gather = |files: Vec<InputFile>| {
         let artifacts = artifacts.clone();
         async move { inputs::files(&artifacts, &tenant("acme"), &Job { files, ..Job::python("") }, 10).await }
     };
-    let files = gather(vec![InputFile::text("a/b", "é"), base64("AP8=")]).await.unwrap();
+    let files = gather(vec![InputFile::text("a/b", "é"), base64(b"\0\xff")]).await.unwrap();
     assert_eq!((files[0].input.path.as_str(), files[0].input.size, &files[1].bytes[..]), ("a/b", 2, &b"\0\xff"[..]));
     let code = |outcome: Result<Vec<super::InputFile>, Outcome>| outcome.unwrap_err().error.unwrap().code;
-    assert_eq!(code(gather(vec![base64("?")]).await), ErrorCode::SchemaViolation);
+    let nothing = InputFile { text: None, ..InputFile::text("x", "") };
+    assert_eq!(code(gather(vec![nothing]).await), ErrorCode::SchemaViolation);
     let six = || InputFile::text("x", "123456");
     assert_eq!(code(gather(vec![six(), six()]).await), ErrorCode::FilesTooLarge);
     assert_eq!(code(gather(vec![InputFile::text("../x", "")]).await), ErrorCode::BadPath);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use thermae_runner::frames::{self, Frame};
 use thermae_schemas::{AuditLine, ErrorCode, EventBody};
+use thermae_service::units::seconds;
 use tokio::time::Instant;
 
 use super::{Answer, Call, Gate, Open, Provider, Refused};
@@ -196,9 +197,9 @@ async fn ask(provider: &dyn Provider, metrics: &Metrics, call: Call<'_>, by_run:
     let began = Instant::now();
     let (tool, within) = (call.tool, call.within);
     let answer = tokio::time::timeout(within, provider.call(call)).await.unwrap_or_else(|_| {
-        let seconds = within.as_secs_f64();
+        let within = seconds(within);
         let whose = if by_run { ", which was all that was left of the run's time" } else { "" };
-        let message = format!("{tool:?} was not answered within {seconds} s{whose}");
+        let message = format!("{tool:?} was not answered within {within}{whose}");
         Err(Refused::new(ErrorCode::ToolTimeout, message))
     });
     metrics.tool_calls.with_label_values(&[label(&answer)]).inc();

@@ -27,7 +27,6 @@ const PER_LINE: usize = 512;
 pub(crate) struct BatchRequest<'a> {
     /// Id of the batch. Without one, it gets a new one. The same batch under its id is not submitted twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "JobId")]
     id: Option<JobId>,
     /// The jobs, each as the submit of a run takes it.
     #[serde(borrow, deserialize_with = "bounded")]

@@ -23,8 +23,16 @@ const BARE: usize = 0;
 const COMMON: usize = 1;
 const LOADED: usize = 2;
 
+/// What programs are told that look for packages.
+macro_rules! no_network {
+    () => {
+        "a sandbox has no network: name packages in Sandbox(packages=[...]), or choose an interpreter that has them \
+         (thermae --python)"
+    };
+}
+
 /// What Python adds to the environment of every program.
-const ENVIRONMENT: [&str; 13] = [
+const ENVIRONMENT: [&str; 18] = [
     "MPLBACKEND=Agg",
     "MPLCONFIGDIR=/tmp/matplotlib",
     "PYTHONDONTWRITEBYTECODE=1",
@@ -36,13 +44,20 @@ const ENVIRONMENT: [&str; 13] = [
     "ARROW_DEFAULT_MEMORY_POOL=system",
     // Pip opens this file before its first connection. There is none, and pip ends with its name, in place of several
     // tries to connect.
-    "PIP_CERT=/a sandbox has no network: name packages in Sandbox(packages=[...]), or choose an interpreter that has them \
-     (thermae --python)",
+    concat!("PIP_CERT=/", no_network!()),
+    // Git refuses this proxy before it looks for the host, so pip's `git+https://` ends with its name, too.
+    "GIT_CONFIG_COUNT=1",
+    "GIT_CONFIG_KEY_0=http.proxy",
+    concat!("GIT_CONFIG_VALUE_0=", no_network!()),
+    concat!("GIT_SSH_COMMAND=echo '", no_network!(), "' >&2; exit 1 #"),
     "PIP_DISABLE_PIP_VERSION_CHECK=1",
     // Else the pip of Debian's interpreter advises to run apt. What the machine has can't be written to anyway.
     "PIP_BREAK_SYSTEM_PACKAGES=1",
     "PIP_ROOT_USER_ACTION=ignore",
     "UV_OFFLINE=1",
+    // Uv reads this file before it looks for packages. It is a list, so no name in it has a space.
+    "UV_CONSTRAINT=/a_sandbox_has_no_network:_name_packages_in_Sandbox(packages=[...]),_or_choose_an_interpreter_that_has_\
+     them_(thermae_--python)",
 ];
 
 /// The options of Python in [`crate::frames::Setup::languages`].

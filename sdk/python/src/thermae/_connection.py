@@ -20,6 +20,9 @@ _log = logging.getLogger("thermae")
 OPEN_WITHIN = 60.0
 """Seconds that a bridge can need to open a fleet."""
 
+PART = 8 << 20
+"""Bytes of a job in one frame. The rest of a larger job follows in frames of its own."""
+
 VERSIONS = [1]
 """Versions of the frames that this package speaks."""
 
@@ -108,8 +111,15 @@ class Connection:
             raise self._lost(job)
         request = Request(self, next(self._ids), job, on_arrival)
         self._requests[request.id] = request
+        first, rest = payload, memoryview(b"")
+        if kind == "run" and len(payload) > PART:
+            first, rest = payload[:PART], memoryview(payload)[PART:]
+            fields = {**fields, "more": True}
         try:
-            await self.send(Frame({"type": kind, "id": request.id, **fields}, payload))
+            await self.send(Frame({"type": kind, "id": request.id, **fields}, first))
+            while rest:
+                part, rest = rest[:PART], rest[PART:]
+                await self.send(Frame({"type": "input", "id": request.id, "end": not rest}, bytes(part)))
         except ValueError as error:
             request.fail(JobTooLarge(str(error), request_id=job))
         except BaseException:

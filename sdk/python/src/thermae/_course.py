@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from thermae._approvals import Approvals
 from thermae._calls import ToolCalls
+from thermae._connection import PART
 from thermae._error import ThermaeError
 from thermae._events import Approval, Audit, Decided, Described, Ended, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
@@ -118,6 +119,8 @@ class Course:
         if connection is None or (session and session not in self._sandbox.begun):
             return None
         payload = self._wire()
+        if len(payload) > PART:
+            return None
         allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else time.monotonic() + allowed
         self._sandbox.under_way[self.job.id] = self

@@ -1,5 +1,6 @@
 """Tools: functions of yours that the code in a sandbox can call."""
 
+import builtins
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_OWN = {*dir(builtins), "ToolError", "display", "tools"} - {"copyright", "credits", "license"}
+"""Names that every program has of its own."""
 
 
 class _Required(TypedDict):
@@ -217,14 +221,26 @@ def tools_by_name(tools: Iterable[AnyTool]) -> dict[str, Tool[..., Any]]:
     """The tools of a list, plain functions and descriptions among them, by name.
 
     Raises:
-        BadTool: Something in the list is no tool, or two have one name.
+        BadTool: Something in the list is no tool, two have one name, or one has a name of Python's own.
     """
     found: dict[str, Tool[..., Any]] = {}
+    called: dict[str, str] = {}
     for one in tools:
         made = as_tool(one)
+        name = name_in_code(made.name)
         if made.name in found:
             raise BadTool(f"two tools have the name {made.name!r}")
+        if name in called:
+            raise BadTool(
+                f"the tools {called[name]!r} and {made.name!r} are both called {name} in the code; rename one"
+            )
+        if name in _OWN:
+            raise BadTool(
+                f"a tool called {name} would hide Python's own {name} from the code: give it another name, as in "
+                f"tool(function, name='my_{name}')"
+            )
         found[made.name] = made
+        called[name] = made.name
     return found
 
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -84,6 +85,14 @@ def test_commands_are_those_of_the_interpreter_and_of_packages(links: Path) -> N
             assert refused.exit_code == 1
             assert refused.stderr.count("packages=") == 1
             assert "Retrying" not in refused.stderr
+        # So do git, which pip starts, and uv.
+        others = [f"pip install git+{how}://git@example.invalid/x.git" for how in ("https", "ssh")]
+        others += ["uv pip install strigil", "uv add strigil"]
+        for command in others:
+            if shutil.which("git" if "git+" in command else "uv"):
+                refused = box.run(command, language="bash")
+                assert refused.exit_code != 0
+                assert "packages" in refused.stdout + refused.stderr, command
 
 
 @on_a_loop

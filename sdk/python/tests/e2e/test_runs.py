@@ -283,6 +283,33 @@ open("artifacts/large.bin", "wb").write(bytes(range(256)) * 8192)
     assert inline.artifacts[0].read() == b"y"
 
 
+def test_large_files_and_inputs_need_no_care(tmp_path: Path) -> None:
+    if OVER_HTTP and not SERVED:
+        pytest.skip("a fleet of RabbitMQ takes jobs of 1 MiB")
+    (tmp_path / "rows.csv").write_text("1,2\n" * 500_000)
+    binary = bytes(range(256)) * (40 << 12)
+    code = """
+import hashlib
+print(sum(1 for _ in open("rows.csv")), hashlib.sha256(open("a.bin", "rb").read()).hexdigest())
+print(len(rows), rows[-1], len(text), len(open("small/9").read()))
+"""
+    files: Any = {"rows.csv": tmp_path / "rows.csv", "a.bin": binary}
+    files |= {f"small/{n}": "x" * 60_000 for n in range(40)}
+    inputs = {"rows": list(range(500_001)), "text": "é" * 1_000_000}
+    with Sandbox(**any_fleet(slots=1, disk="256MiB")) as box:
+        if SERVED:
+            files["a.bin"] = binary = binary[: 20 << 20]
+        result = box.run(code, files=files, inputs=inputs, check=True)
+        assert result.stdout.split() == [
+            *("500000", hashlib.sha256(binary).hexdigest()),
+            *("500001", "500000", "1000000", "60000"),
+        ]
+        with box.session() as session:
+            assert session.run("print(len(rows))", inputs={"rows": [0] * 300_000}, check=True).stdout == "300000\n"
+        with pytest.raises(errors.FilesTooLarge, match="have more than 16 MiB together"):
+            box.run("1", inputs={"text": "x" * (17 << 20)}, check=True)
+
+
 def test_bash_and_standard_input(box: Sandbox) -> None:
     assert box.run("cat; exit 4", language="bash", stdin="in").stdout == "in"
     assert box.run(argv=["printf", "%s|", "two words", "$HOME"]).stdout == "two words|$HOME|"

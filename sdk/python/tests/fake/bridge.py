@@ -199,6 +199,9 @@ class Run:
                 raise Refused("cancelled")
             case "hold":
                 await asyncio.Event().wait()
+            case "stdin":
+                text = self.job["stdin"]
+                await self.write(f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()}\n")
             case "job":
                 await self.write(json.dumps(self.job) + "\n")
             case "unknown":
@@ -257,6 +260,7 @@ class Bridge:
         self.reader, self.writer = reader, writer
         self.runs: dict[int, Run] = {}
         self.live: dict[int, Live] = {}
+        self.parts: dict[int, tuple[dict[str, Any], bytes]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
 
     def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
@@ -274,6 +278,12 @@ class Bridge:
             log({"type": "eof"})
 
     def take(self, header: dict[str, Any], payload: bytes) -> None:
+        if header.pop("more", False) or header.get("id") in self.parts:
+            first, text = self.parts.pop(header["id"], (header, b""))
+            if not header.get("end"):
+                self.parts[header["id"]] = (first, text + payload)
+                return
+            header, payload = first, text + payload
         body = json.loads(payload) if header["type"] in ("run", "request") else {}
         verdict = {"verdict": json.loads(payload)} if header["type"] == "decide" else {}
         log({**header, "job": body["id"], "body": body} if body else {**header, **verdict})

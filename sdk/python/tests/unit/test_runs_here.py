@@ -1,5 +1,6 @@
 """Runs of a `Sandbox` that is open: the thread that waits for the result submits the job itself."""
 
+import hashlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from helpers import until
 from over_http import of_the_bridge
 
 from thermae import Sandbox, ThermaeError, errors
+from thermae._connection import PART
 
 
 def test_a_transient_error_is_retried_under_the_same_id(bridge: Log, remote: str) -> None:
@@ -78,10 +80,11 @@ def test_the_death_of_the_fleet_and_its_end_are_told() -> None:
     assert told == ["the sandbox was closed"]
 
 
-def test_a_job_that_no_frame_can_hold_harms_nobody() -> None:
+@pytest.mark.parametrize("size", [PART, 33 << 20])
+def test_a_job_that_no_frame_can_hold_comes_in_parts(size: int) -> None:
+    text = "0123456789abcde" * (size // 15 + 1)
     with Sandbox() as box:
-        with pytest.raises(errors.JobTooLarge):
-            box.run("print a", stdin="x" * (33 << 20))
+        assert box.run("stdin", stdin=text).stdout == f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()}\n"
         assert box.run("print a").ok
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 import pytest
 from pydantic import BaseModel, Field
 
-from thermae import Tool, ToolSpec, declare_tool, tool
-from thermae._tools import as_tool, tools_by_name
+from thermae import Sandbox, Tool, ToolSpec, declare_tool, tool
+from thermae._tools import as_tool, name_in_code, tools_by_name
 from thermae.errors import BadTool
 
 
@@ -285,6 +285,22 @@ def test_what_is_no_tool_is_refused_at_once(bad: Any, why: str) -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(BadTool, match="two tools have the name 'add'"):
         tools_by_name([add, tool(add)])
+    with pytest.raises(BadTool, match="are both called a_b in the code"):
+        tools_by_name([tool(add, name="a-b"), tool(add, name="a.b")])
+
+
+@pytest.mark.parametrize("name", ["print", "ValueError", "open", "tools", "display", "ToolError", "exit", "__import__"])
+def test_a_tool_that_hides_a_name_of_pythons_is_refused(name: str) -> None:
+    with pytest.raises(BadTool, match=f"a tool called {name} would hide Python's own {name} from the code"):
+        Sandbox(tools=[tool(add, name=name)])
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [("a-b.c/d", "a_b_c_d"), ("2x", "_2x"), ("class", "class_"), ("größe", "größe"), ("-", "_"), ("", "_")],
+)
+def test_a_name_in_the_code_is_an_identifier(name: str, called: str) -> None:
+    assert name_in_code(name) == called
 
 
 def several(*numbers: int) -> None: ...

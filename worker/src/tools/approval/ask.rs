@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use thermae_backplane::bus::{self, Message};
 use thermae_schemas::{Body, Choice, Decided, ErrorCode, ErrorInfo, Event, EventBody, IfClientGone, Verdict, names};
+use thermae_service::units::seconds;
 
 use super::table::{Ruling, Waiting};
 use super::{Approvals, Needed, Yeses};
@@ -170,11 +171,12 @@ impl Approvals {
             }
             Err(error) => Err(Refused::new(ErrorCode::AuditFailed, error.to_string())),
         };
-        let reason = |ruling: &Ruling| ruling.verdict.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let said = |ruling: &Ruling| ruling.verdict.reason.clone().filter(|why| !why.trim().is_empty());
+        let reason = |ruling: &Ruling| said(ruling).map(|why| format!(": {why}")).unwrap_or_default();
         match (settled, ruling) {
             (Settled::Late, _) => {
-                let seconds = needed.timeout.unwrap_or(ask.within).min(ask.within).as_secs_f64();
-                let why = format!("nobody approved the call of {tool:?} within {seconds} s");
+                let within = seconds(needed.timeout.unwrap_or(ask.within).min(ask.within));
+                let why = format!("nobody approved the call of {tool:?} within {within}");
                 return Err(Refused::new(ErrorCode::ApprovalTimedOut, why));
             }
             (_, Some(ruling)) if result == "denied" => {

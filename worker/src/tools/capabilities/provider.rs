@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde_json::value::RawValue;
 use thermae_capabilities::Grant;
 use thermae_schemas::ErrorCode;
+use thermae_service::units::seconds;
 use tokio::time::Instant;
 
 use super::super::approval::{Approvals, Ask};
@@ -96,8 +97,8 @@ impl Provider for Capable {
 }
 
 fn late(tool: &str, own: Duration) -> Refused {
-    let seconds = own.as_secs_f64();
-    let message = format!("{tool:?} was not answered within {seconds} s, the time-out of its capability");
+    let own = seconds(own);
+    let message = format!("{tool:?} was not answered within {own}, the time-out of its capability");
     Refused::new(ErrorCode::ToolTimeout, message)
 }
 

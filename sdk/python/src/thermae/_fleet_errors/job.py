@@ -40,7 +40,10 @@ class JobTooLarge(ThermaeError):
 
     code = "job_too_large"
     safe_to_retry = False
-    advice = "Send less in the message: shorten the code or its standard input."
+    advice = (
+        "Send less in the message: shorten the code or its standard input. Write large files into a session, or name "
+        "what is in the store already."
+    )
 
 
 class BadPath(ThermaeError):
