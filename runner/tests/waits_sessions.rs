@@ -87,7 +87,8 @@ fn nobody_else_continues_the_program() {
     let mut runner = Runner::warm();
     let (run, pid) = stopped(&mut runner);
     runner.beside(&argv("s", &["kill", "-CONT", &pid])).ok();
-    assert_eq!(runner.state("s", &pid), "T");
+    // It goes on until the runner has seen that. If it isn't stopped again, it ends, and its state can't be read.
+    while runner.state("s", &pid) != "T" {}
     // From then on, the wall clock counts.
     assert_eq!(runner.wait(run).end(), &timed_out());
     let (run, pid) = stopped(&mut runner);
