@@ -430,7 +430,8 @@ mod tests {
     fn a_short_help_fits_a_screen_and_a_long_one_has_every_option() {
         let mut cli = Cli::command();
         cli.build();
-        for mut command in commands(cli) {
+        // `thermae key` hands its arguments on: another program shows their help.
+        for mut command in commands(cli).into_iter().filter(|command| !command.is_disable_help_flag_set()) {
             let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
             let name = command.get_bin_name().unwrap_or_default().to_owned();
             assert!(short.lines().count() <= 50, "{name}: {} lines\n{short}", short.lines().count());
@@ -438,7 +439,7 @@ mod tests {
                 let shown =
                     argument.get_long().map_or_else(|| argument.get_id().to_string(), |long| format!("--{long}"));
                 assert!(long.to_lowercase().contains(&shown.to_lowercase()), "{name}: {shown}");
-                if argument.is_hide_short_help_set() && !command.is_disable_help_flag_set() {
+                if argument.is_hide_short_help_set() {
                     assert!(short.contains("--help"), "{name}: nothing leads to {shown}");
                 }
             }
