@@ -147,3 +147,15 @@ impl Common {
         Place::of(&config.gateway).map_err(Failure::usage)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}

@@ -45,3 +45,15 @@ async fn serve(config: Config, process: Process) -> Result<(), Failure> {
     };
     listening.serve_while(health.clone(), metrics.clone(), Router::new(), Box::pin(schedule)).await
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}

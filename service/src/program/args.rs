@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::{Config, Failure};
 
 /// The arguments that every program has. A program adds `--listen`, whose default differs, and those of its own.
+// Without a group: a program's own arguments are a group of that name, and a name stands for one.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Configuration file (TOML); by default, none is read.
     #[arg(long, value_name = "FILE", env = "THERMAE_CONFIG")]
