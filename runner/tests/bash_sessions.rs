@@ -68,6 +68,9 @@ fn whatever_leaves_the_shell_ends_the_program_and_not_the_session() {
         ("no_such_command", End::Exited { code: 127 }),
         ("(exit 6)", End::Exited { code: 6 }),
         ("exit", End::Exited { code: 0 }),
+        ("trap 'exit 10' USR1; g() { kill -USR1 $$; }; g; echo never", End::Exited { code: 10 }),
+        ("trap 'exit 0' ERR; false; echo never", End::Exited { code: 0 }),
+        ("trap - ERR; eval 'builtin exit 12'", End::Exited { code: 12 }),
         ("exec 0<&- 1>&- 2>&-; exec {fd}<&-; exit 8", End::Exited { code: 8 }),
         ("set -C; exit 9", End::Exited { code: 9 }),
         ("set -C; (exit 9)", End::Exited { code: 9 }),
@@ -76,6 +79,13 @@ fn whatever_leaves_the_shell_ends_the_program_and_not_the_session() {
         assert_eq!(outcome.end(), &end, "{code}: {outcome:?}");
         assert!(outcome.exit.as_ref().unwrap().session_lives, "{code}");
         assert!(!outcome.out().contains("never"), "{code}");
+    }
+    // So do commands in place of a program.
+    for (argv, code) in [(vec!["exit", "3"], 3), (vec!["false"], 1), (vec!["no_such_command"], 127)] {
+        let argv: Vec<String> = argv.into_iter().map(String::from).collect();
+        let outcome = runner.run(&Run { argv: argv.clone(), ..bash_session("s", "") });
+        assert_eq!(outcome.end(), &End::Exited { code }, "{argv:?}: {outcome:?}");
+        assert!(outcome.exit.as_ref().unwrap().session_lives, "{argv:?}");
     }
     assert_eq!(runner.run(&bash_session("s", SHOW)).ok(), SHOWN);
 }
@@ -127,6 +137,11 @@ fn what_ends_the_shells_process_ends_the_session_and_is_told() {
     let mut runner = Runner::new();
     for (code, end) in [
         ("kill -KILL $$", End::Signaled { signal: 9 }),
+        ("kill -TERM $$; echo never", End::Signaled { signal: 15 }),
+        ("f() { while :; do kill -SEGV $$; done; }; f; exit", End::Signaled { signal: 11 }),
+        ("set -e; bash -c 'kill -USR1 $PPID'; while :; do :; done", End::Signaled { signal: 10 }),
+        ("exit() { kill -HUP $$; }; exit 0", End::Signaled { signal: 1 }),
+        ("trap - INT; kill -INT $$; echo never", End::Signaled { signal: 2 }),
         ("exec sh -c 'echo other; exit 5'", End::Exited { code: 5 }),
         ("trap 'echo bye' EXIT; exit 6", End::Exited { code: 6 }),
     ] {
@@ -225,7 +240,12 @@ fn a_session_has_one_language() {
     let outcome = runner.run(&common::session("s", "x = 2"));
     assert_eq!(outcome.end(), &End::OtherLanguage { language: "bash".into() });
     assert!(outcome.exit.unwrap().session_lives);
-    assert_eq!(runner.run(&bash_session("s", "echo $x")).ok(), "1\n");
+    // What runs nothing has none: closing a session, for example.
+    runner.run(&common::session("s", "")).ok();
+    assert_eq!(runner.run(&bash_session("s", "echo $x; ls")).ok(), "1\nartifacts\nmain.sh\nmain_2.sh\n");
+    runner.run(&common::session("p", "x = 1")).ok();
+    runner.run(&bash_session("p", "")).ok();
+    assert_eq!(runner.run(&common::session("p", "print(x)")).ok(), "1\n");
 }
 
 #[test]

@@ -57,3 +57,10 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
 }
+
+impl Run {
+    /// Whether there is nothing to run, as when a session is only closed. Such a run fits every language.
+    pub fn does_nothing(&self) -> bool {
+        self.code.is_empty() && self.argv.is_empty() && self.inputs.is_empty()
+    }
+}

@@ -67,8 +67,8 @@ impl Runs {
         if let Place::Session { session, create } = &pending.run.place {
             let other =
                 self.occupants.sessions.get(session).and_then(|&id| sandboxes.get(id)).map(|sandbox| sandbox.flavor);
-            if let Some(language) = other.map(|f| sandboxes.zygotes.language(f)).filter(|l| *l != pending.run.language)
-            {
+            let other = other.map(|f| sandboxes.zygotes.language(f)).filter(|l| *l != pending.run.language);
+            if let Some(language) = other.filter(|_| !pending.run.does_nothing()) {
                 return Slot::Never(End::OtherLanguage { language: language.to_owned() });
             }
             match self.occupants.sessions.get(session) {

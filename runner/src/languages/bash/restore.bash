@@ -2,6 +2,6 @@
 # Variables that bash keeps itself refuse their value; that is no error.
 trap 'exit 130' INT
 { . @state@; . @options@; } 2>/dev/null
-trap '{ . @leave@; } 2>/dev/null' EXIT
+. @guard@
 RANDOM=${SRANDOM-$RANDOM}
 if [[ ${__thermae-} ]]; then . @report@; fi

@@ -8,11 +8,11 @@
 //! program runs, bash has none of these open but the streams. So nothing that the program prints is taken for its
 //! status, and the program may close every descriptor.
 //!
-//! `loop.bash` is what bash executes. It sources the file of one program after another, and reports its status. If the shell ends in an
-//! orderly way (`exit`, `set -e`, an interrupt), it runs `leave.bash`. This script saves the shell's state and replaces
-//! the shell by a new bash in the same process, which restores the state (`restore.bash`). If the process ends in any
-//! other way (a signal, `exec`, or `exit` after the program has set its own trap on EXIT), the session ends, and the
-//! kernel reports how.
+//! `loop.bash` is what bash executes. It sources the file of one program after another, and reports its status. If the
+//! shell ends in an orderly way (`exit`, `set -e`, an interrupt), which `guard.bash` tells, it runs `leave.bash`. This
+//! script saves the shell's state and replaces the shell by a new bash in the same process, which restores the state
+//! (`restore.bash`). If the process ends in any other way (a signal, `exec`, or `exit` after the program has set its own
+//! trap on EXIT), the session ends, and the kernel reports how.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -28,10 +28,12 @@ use crate::sys::{self, Fork};
 
 /// The scripts, with the names by which they call each other. In a script, `@name@` stands for the path of one of the
 /// keeper's files.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 8] = [
     ("loop", include_str!("loop.bash")),
     ("restore", include_str!("restore.bash")),
+    ("guard", include_str!("guard.bash")),
     ("begin", include_str!("begin.bash")),
+    ("command", include_str!("command.bash")),
     ("finish", include_str!("finish.bash")),
     ("report", include_str!("report.bash")),
     ("leave", include_str!("leave.bash")),
@@ -55,7 +57,7 @@ struct Files {
     options: File,
     /// The output of a built-in command of bash, which a script reads back.
     text: File,
-    scripts: [File; SCRIPTS.len()],
+    scripts: Vec<File>,
 }
 
 impl Files {
@@ -72,7 +74,7 @@ impl Files {
             state: memory()?,
             options: memory()?,
             text: memory()?,
-            scripts: [memory()?, memory()?, memory()?, memory()?, memory()?, memory()?],
+            scripts: SCRIPTS.iter().map(|_| memory()).collect::<Result<_, _>>()?,
         })
     }
 

@@ -342,6 +342,12 @@ def test_sessions_keep_variables(box: Sandbox) -> None:
         shell.run("cd /tmp; A=5")
         assert shell.run("echo $A $PWD").stdout == "5 /tmp\n"
         shell.keepalive()
+    # The first program decides the language; to close the session, nobody needs to know it.
+    with box.session() as shell:
+        assert shell.run("A=5; echo $A", language="bash").stdout == "5\n"
+        assert shell.run("echo $A", language="bash").stdout == "5\n"
+    with pytest.raises(errors.SessionNotFound):
+        box.connect(shell.name)
 
 
 @on_a_loop

@@ -1,0 +1,2 @@
+# Runs the command that a run has in place of a program.
+"$@"
