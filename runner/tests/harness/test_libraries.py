@@ -57,6 +57,16 @@ class Libraries(Case):
         outcome = self.ok("class A:\n    def __repr__(self): return 'A'\n    def _ipython_display_(self): 1 / 0\ndisplay(A())")
         self.assertEqual(outcome.displays, [{"text/plain": "A"}])
 
+    def test_text_is_what_IPython_prints(self):
+        kinds = "class P:\n    def _repr_pretty_(self, p, cycle): p.text('pretty')\n    def __repr__(self): return 'plain'\n"
+        kinds += "class Q(P):\n    def _repr_pretty_(self, p, cycle): 1 / 0\n"
+        for code, text in (("P()", "plain"), ("import IPython\nP()", "pretty"), ("import IPython\nQ()", "plain")):
+            outcome = self.fresh(kinds + code)
+            if outcome.how == "ok":
+                self.assertEqual(outcome.value, {"text/plain": text})
+            else:
+                self.assertEqual(outcome.error["type"], "ModuleNotFoundError")
+
     def test_forms_can_be_chosen(self):
         code = "class A:\n    def __repr__(self): return 'r'\n    def _repr_html_(self): return 'h'\n"
         code += "display(A(), include=['text/html'])\ndisplay(A(), exclude=['text/html'])\ndisplay(A(), include=['a/b'])"

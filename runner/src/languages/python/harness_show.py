@@ -24,10 +24,7 @@ REPRS = (
 def bundle(value):
     """The MIME bundle of `value`; a rich repr that fails is left out, as notebooks do."""
     kind = type(value)
-    try:
-        shown = {"text/plain": repr(value)}
-    except Exception as error:
-        shown = {"text/plain": "<%s whose repr() raised %s>" % (kind.__name__, type(error).__name__)}
+    shown = {"text/plain": _text(value)}
     if kind in TEXT_ONLY:
         return shown
     for mime, name in REPRS:
@@ -48,6 +45,23 @@ def bundle(value):
     if "image/png" not in shown and is_figure(value):
         shown["image/png"] = _base64(_png(value))
     return shown
+
+
+def _text(value):
+    """The value as text: by IPython's method for that, or else its `repr`."""
+    kind = type(value)
+    try:
+        # Only who has IPython writes such a method.
+        if hasattr(kind, "_repr_pretty_") and "IPython" in sys.modules:
+            from IPython.lib.pretty import pretty
+
+            return pretty(value)
+    except Exception:
+        pass
+    try:
+        return repr(value)
+    except Exception as error:
+        return "<%s whose repr() raised %s>" % (kind.__name__, type(error).__name__)
 
 
 def shows_itself(value):
