@@ -89,8 +89,9 @@ async def test_who_is_cancelled_does_not_unmake_the_session(bridge: Log) -> None
         first.cancel()
         assert (await session.exec("out b")).text == "b"
         await asyncio.wait({first})
-        assert len(bridge.frames("run")) == 1
-        assert bridge.frames("cancel") == []
+        (made,) = bridge.frames("run")
+        # The command itself is cancelled if the session was there by then.
+        assert made["id"] not in [cancel["id"] for cancel in bridge.frames("cancel")]
 
 
 @on_a_loop
