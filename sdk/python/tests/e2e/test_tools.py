@@ -213,7 +213,7 @@ def test_a_program_reads_the_same_text_and_calls_made_from_it_are_answered() -> 
         "handler": lambda c: c,
     }
     made = [tool(hints.function(f"t{n}")) for n in range(60)]
-    made += [as_tool(strange), as_tool(len), declare_tool("class")]
+    made += [as_tool(strange), tool(len, name="length"), declare_tool("class")]
     calls = [
         reading.call(whole) for reading in (Reading(one.documentation) for one in made[:60]) for whole in (False, True)
     ]

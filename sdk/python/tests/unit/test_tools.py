@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from thermae import Sandbox, Tool, ToolSpec, declare_tool, tool
-from thermae._tools import as_tool, name_in_code, tools_by_name
+from thermae._tool_text import name_in_code
+from thermae._tools import as_tool, tools_by_name
 from thermae.errors import BadTool
 
 
