@@ -74,8 +74,13 @@ def _typed_dict(hint: Any, made: dict[Any, Any]) -> Any:
 
 def _maker(kind: Any, args: tuple[Any, ...]) -> Callable[[Any], Any]:
     """What makes an array or a table of the value that came."""
-    if kind.__name__ != "ndarray":
-        return cast("Callable[[Any], Any]", kind)
     (dtype,) = get_args(args[1]) if len(args) > 1 and get_args(args[1]) else (None,)
     dtype = dtype if isinstance(dtype, type) else None
-    return lambda value: sys.modules["numpy"].asarray(value, dtype=dtype)
+
+    def make(value: Any) -> Any:
+        try:
+            return sys.modules["numpy"].asarray(value, dtype=dtype) if kind.__name__ == "ndarray" else kind(value)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(str(error)) from error  # This one gets its place in the arguments.
+
+    return make

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pydantic
 import pydantic_core
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
 from thermae._hints import known
@@ -28,6 +28,9 @@ _KINDS: dict[Any, str] = {
 
 LONGEST_VALUE = 100
 """Characters that an error shows of a value."""
+
+_BAD_HINT = (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, NameError, TypeError, ValueError)
+"""What a hint raises that is unknown, or that JSON Schema can't express."""
 
 _KEYS = {"integer": r"^[+-]?\d+$", "number": r"^[+-]?\d+(\.\d+)?$", "boolean": "^(true|false)$"}
 """What the keys of a JSON object look like that are not strings in Python."""
@@ -130,19 +133,16 @@ class Schema:
             return cls(given, None, {}, (), lambda arguments: arguments, _write_anything)
         try:
             signature = _signature(function)
+        except (NameError, TypeError, ValueError) as error:
+            raise BadTool(f"the tool {name!r}: {_first_line(error)}") from error
+        try:
             checker = pydantic.TypeAdapter[dict[str, Any]](cast("Any", _by_keyword(signature)))
             arguments = _documented(
                 _finite(checker.json_schema(schema_generator=_Forms)), inspect.getdoc(function) or ""
             )
             result, write = _result(signature.return_annotation)
-        except (
-            pydantic.errors.PydanticUserError,
-            pydantic_core.SchemaError,
-            NameError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise BadTool(f"the tool {name!r}: {_first_line(error)}") from error
+        except _BAD_HINT as error:
+            raise BadTool(f"the tool {name!r}: {_bad_hint(signature) or _first_line(error)}") from error
         if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             arguments.setdefault("additionalProperties", True)
         parameters = _parameters(signature, arguments)
@@ -188,7 +188,8 @@ def _wrong(error: pydantic_core.ErrorDetails) -> str:
     value = repr(error["input"])
     value = value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
     it_is = "" if error["type"].startswith("missing") else f"; it is {value}"
-    return f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['msg']}{it_is}"
+    place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in error["loc"]).removeprefix(".")
+    return f"{place or 'arguments'}: {error['msg']}{it_is}"
 
 
 class ArgumentsError(ValueError):
@@ -202,7 +203,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     kept = [p for p in signature.parameters.values() if p.name not in bound]
     for parameter in kept:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            raise TypeError(f"*{parameter.name} can't be a parameter of a tool: arguments come by name")
+            raise TypeError(f"*{parameter.name} can't be a parameter of a tool: use one that is a list")
     return signature.replace(parameters=kept)
 
 
@@ -217,6 +218,22 @@ def _by_keyword(signature: inspect.Signature) -> Callable[..., Any]:
     given.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     given.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
     return given
+
+
+def _bad_hint(signature: inspect.Signature) -> str | None:
+    """Which hint can't be expressed, and why."""
+    hints: list[tuple[str, Any, JsonSchemaMode]] = [
+        (f"the parameter {p.name!r}", p.annotation, "validation") for p in signature.parameters.values()
+    ]
+    hints.append(("the result", signature.return_annotation, "serialization"))
+    for what, hint, mode in hints:
+        try:
+            if hint is not inspect.Signature.empty:
+                pydantic.TypeAdapter[Any](known(hint)).json_schema(mode=mode, schema_generator=_Forms)
+        except _BAD_HINT as error:
+            shown = inspect.formatannotation(hint)
+            return f"JSON can't express the hint of {what}, {shown}: {_first_line(error)}"
+    return None
 
 
 def _parameters(signature: inspect.Signature, arguments: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import pydantic_core
@@ -131,3 +133,22 @@ def test_a_class_that_json_can_not_express_is_named() -> None:
     take.__annotations__ = {"x": Odd}
     with pytest.raises(BadTool, match=r"Unable to generate pydantic-core schema for <class '[^']*Odd'>\nadvice"):
         _ = tool(take).schema
+    for hint, shown in ((Callable[[int], int], "Callable[[int], int]"), (list[slice], "list[slice]"), (type, "type")):
+        for where, what in (("y", "the parameter 'y'"), ("return", "the result")):
+            take.__annotations__ = {"x": int, where: hint}
+            with pytest.raises(BadTool, match=re.escape(f"JSON can't express the hint of {what}, ") + ".*") as raised:
+                _ = tool(take).schema
+            assert shown in str(raised.value)
+
+
+def test_a_value_that_its_class_refuses_has_its_place() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def take(x, y=0):  # type: ignore[no-untyped-def]
+        return x
+
+    integer: Any = numpy.int8
+    take.__annotations__ = {"x": list[integer]}
+    for value in (300, -129, 2**70):
+        with pytest.raises(ValueError, match=rf"^x\[1\]: .*; it is {value}$"):
+            tool(take).schema.bind({"x": [1, value]})
