@@ -5,7 +5,7 @@ mod common;
 use common::beside::argv;
 use common::{Runner, program, raw, session, tool};
 use serde_json::json;
-use thermae_runner::frames::{ANSWER_WINDOW, End, Run, Tool, ToolFailure};
+use thermae_runner::frames::{ANSWER_WINDOW, End, Frame, Kind, Run, Tool, ToolFailure, ToolResult};
 
 fn with_tools(code: &str) -> Run {
     Run { tools: vec![tool("web.search", &["query"]), tool("add", &["a", "b"])], ..program(code) }
@@ -325,6 +325,28 @@ print(tools.describe('add').splitlines()[0], inspect.signature(add))
     let outcome = runner.wait(number);
     assert_eq!(outcome.ok(), "8 7 False add\n[7, 7]\ndef add(a, b): (a, b)\n");
     assert_eq!(outcome.exit.unwrap().notes, [""; 0]);
+}
+
+#[test]
+fn a_raw_tools_answers_are_text_as_it_was_written() {
+    let mut runner = Runner::new();
+    let digits = "7".repeat(5_000); // More than Python reads as a number.
+    let answers = [
+        (r#"{"k": [1,  1.10], "a": 1E3}"#, r#"{"k": [1,  1.10], "a": 1E3}"#),
+        ("123456789012345678901234567890.10", "123456789012345678901234567890.10"),
+        (r#""te\u0078t""#, "text"),
+        (&digits, &digits),
+        ("null", "null"),
+    ];
+    let text = Tool { raw: true, ..tool("text", &[]) };
+    let code = format!("for _ in range({}):\n    print(await text())", answers.len());
+    let run = runner.begin(&Run { tools: vec![text], ..program(&code) });
+    for (answer, _) in answers {
+        let (_, call) = runner.wait_call();
+        let result = ToolResult { call: call.call, result: Ok(raw(answer)) };
+        runner.send(&Frame::json(Kind::ToolResult, run, &result).unwrap());
+    }
+    assert_eq!(runner.wait(run).ok(), answers.map(|(_, text)| format!("{text}\n")).concat());
 }
 
 #[test]

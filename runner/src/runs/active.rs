@@ -58,8 +58,8 @@ pub(super) enum Pumped {
 pub(super) struct Active {
     pub(super) number: u32,
     pub(super) limits: Limits,
-    /// Names of the tools that it may call.
-    pub(super) tools: Vec<String>,
+    /// The tools that it may call by their names, and whether the code gets answers as text.
+    pub(super) tools: HashMap<String, bool>,
     /// A fresh run as it arrived, kept until its code starts: another sandbox takes it if this one dies first.
     pub(super) unstarted: Option<Box<Pending>>,
     pub(super) session: bool,
@@ -77,8 +77,8 @@ pub(super) struct Active {
     pub(super) output_bytes: u64,
     /// The pipe, the bytes to write to it, and how many of them were written.
     pub(super) stdin: Option<(std::fs::File, Vec<u8>, usize)>,
-    /// Outstanding tool calls: from the runner's number to the job's own.
-    pub(super) calls: HashMap<u32, u32>,
+    /// Outstanding tool calls: from the runner's number to the job's own, and whether the answer is text.
+    pub(super) calls: HashMap<u32, (u32, bool)>,
     pub(super) last_call: u32,
     /// Bytes of answers to calls that came, and for which the worker has got no credit.
     pub(super) untaken: u64,
@@ -140,7 +140,7 @@ impl Active {
         Self {
             number: pending.number,
             limits,
-            tools: pending.run.tools.iter().map(|tool| tool.name.clone()).collect(),
+            tools: pending.run.tools.iter().map(|tool| (tool.name.clone(), tool.raw)).collect(),
             unstarted: None,
             session: pending.session().is_some(),
             session_existed: false,

@@ -129,18 +129,18 @@ impl Runs {
         let (Some(number), Some(name)) = (message.call, message.name) else {
             return self.kill_run(id, Cause::Broken("a tool call without number or name".into()), sandboxes);
         };
-        let declared = run.tools.contains(&name);
+        let declared = run.tools.get(&name).copied();
         let arguments = message.arguments.filter(|a| a.get().starts_with('{'));
         let problem = match (&arguments, declared) {
-            (_, false) => Some(format!("no such tool: {name:?}")),
+            (_, None) => Some(format!("no such tool: {name:?}")),
             (None, _) => Some("a tool's arguments are a JSON object".to_string()),
             _ if run.calls.len() >= MAX_CALLS => Some(format!("more than {MAX_CALLS} tool calls at once")),
             _ => None,
         };
-        match (problem, arguments) {
-            (None, Some(arguments)) => {
+        match (problem, arguments.zip(declared)) {
+            (None, Some((arguments, raw))) => {
                 run.last_call += 1;
-                run.calls.insert(run.last_call, number);
+                run.calls.insert(run.last_call, (number, raw));
                 let call = ToolCall { call: run.last_call, name, arguments };
                 let _ = io.link.push_json(Kind::ToolCall, run.number, &call);
             }
@@ -167,11 +167,14 @@ impl Runs {
         let Some(&id) = self.going.get(&number) else { return Ok(()) };
         let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) else { return Ok(()) };
         run.untaken += frame.body.len() as u64;
-        let Some(call) = run.calls.remove(&result.call) else { return Ok(()) };
+        let Some((call, raw)) = run.calls.remove(&result.call) else { return Ok(()) };
         let now = Instant::now();
         run.waits.answered(now);
         run.resume(now, sandbox);
         let text = match &result.result {
+            Ok(value) if raw && !value.get().starts_with('"') => {
+                serde_json::json!({"op": "result", "call": call, "ok": value.get()}).to_string()
+            }
             Ok(value) => format!(r#"{{"op":"result","call":{call},"ok":{}}}"#, value.get()),
             Err(failure) => {
                 let plain = failure.kind.is_none() && failure.data.is_none();

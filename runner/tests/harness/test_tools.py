@@ -33,7 +33,7 @@ class Tools(Case):
             ("add({1: 2})", "add() is missing required argument 'b'"),
             ("plain({1: 2})", "argument names must be str"),
             ("plain(**{'a': 1, 'b': 2})", "plain() got unexpected argument 'b'; it takes argument 'a'"),
-            ("none(1)", "none() takes 0 positional arguments but 1 were given"),
+            ("none(1)", "none() takes 0 positional arguments but 1 was given"),
             ("none(a=1)", "none() got unexpected argument 'a'; it takes none"),
             ("add()", "add() is missing required arguments 'a' and 'b'"),
             ("add(1)", "add() is missing required argument 'b'"),
@@ -187,12 +187,11 @@ class Tools(Case):
             shown = "%d %d\n" % (len(value), len(value))
             self.assertEqual(self.ok(code, tools=[ADD], answer=framed).out, shown)
 
-    def test_parsed_and_raw(self):
-        answers = {"a": {"k": [1, None, True]}, "b": {"k": [1, None, True]}, "c": "text", "d": None}
-        tools = [tool("a"), tool("b", raw=True), tool("c", raw=True), tool("d")]
-        code = "print(await a(), await b(), await c(), await d())"
-        outcome = self.ok(code, tools=tools, answer=lambda p, c: reply(p, c, answers[c["name"]]))
-        self.assertEqual(outcome.out, "{'k': [1, None, True]} {\"k\":[1,null,true]} text None\n")
+    def test_results_are_parsed(self):
+        answers = {"a": {"k": [1, None, True]}, "b": "text", "c": None}
+        code = "print(await a(), await b(), await c())"
+        outcome = self.ok(code, tools=list(map(tool, answers)), answer=lambda p, c: reply(p, c, answers[c["name"]]))
+        self.assertEqual(outcome.out, "{'k': [1, None, True]} text None\n")
 
     def test_errors(self):
         code = "try:\n    await add(1, 2)\nexcept ToolError as e:\n    print(type(e).__name__, e, e.tool)\nawait add(1, 2)"

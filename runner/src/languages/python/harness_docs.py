@@ -108,7 +108,8 @@ class Document:
             places = self._by_place
             if len(args) > len(places):
                 takes = "%d positional argument%s" % (len(places), "s" * (len(places) != 1))
-                raise TypeError("%s() takes %s but %d were given (or one dict)" % (self.name, takes, len(args)))
+                given = "%d %s given" % (len(args), "was" if len(args) == 1 else "were")
+                raise TypeError("%s() takes %s but %s (or one dict)" % (self.name, takes, given))
             bound = dict(zip(places, args))
             for key in kwargs:
                 if key in bound:

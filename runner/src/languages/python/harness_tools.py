@@ -3,7 +3,6 @@
 import sys
 import types
 
-from harness_channel import _dumps
 from harness_docs import documents
 from harness_errors import ToolError
 
@@ -24,7 +23,7 @@ def make_tool(channel, document):
     Of a blocking tool, it is the latter."""
     spec = document._spec
     name, alias = spec["name"], spec["alias"]
-    bind, raw = document.bind, spec.get("raw")
+    bind = document.bind
 
     def unpack(answer):
         ok, value = answer
@@ -32,7 +31,7 @@ def make_tool(channel, document):
             if isinstance(value, str):
                 raise ToolError(value, name)
             raise ToolError._of(value["message"], name, value.get("type"), value.get("data"))
-        return value if not raw or isinstance(value, str) else _dumps(value)
+        return value
 
     async def tool(*args, **kwargs):
         return unpack(await channel.ask(name, bind(args, kwargs)))
