@@ -90,11 +90,11 @@ async fn an_answer_that_is_none_is_no_result(mut face: Box<dyn Face>) -> Result<
 
 async fn a_call_that_nobody_answers_ends_in_time(mut face: Box<dyn Face>) -> Result<()> {
     let code = "try:\n    await ask()\nexcept ToolError as error:\n    print('error', error)";
-    let limits = json!({ "tool_ms": 200 });
+    let limits = json!({ "tool_ms": 3000 });
     let job = json!({ "id": "j", "code": code, "tools": [{ "name": "ask" }], "limits": limits });
     face.submit(&job).await?.map_err(anyhow::Error::msg)?;
     let call = face.call("j").await?;
-    ensure!(call["within_ms"] == 200, "{call}");
+    ensure!(call["within_ms"] == 3000, "{call}");
     let outcome = face.outcome("j").await?;
     ensure!(outcome.stdout.starts_with("error"), "{outcome:?}");
     face.end().await

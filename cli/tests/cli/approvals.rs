@@ -13,9 +13,12 @@ for n in range(4):
 /// A program that makes four calls, which need approval on these terms, and a tool that prints what it gets.
 fn pays(approval: &str) -> Thermae {
     let thermae = Thermae::with("main.py", CODE);
-    thermae.file("may.json", &format!(r#"[{{"pattern": "pay", "approval": {approval}}}]"#));
+    thermae.file("may.json", &format!(r#"[{{"pattern": "pay", "approval": {approval}}}, {{"pattern": "typed"}}]"#));
     thermae
 }
+
+/// A tool that waits until something was typed.
+const TYPED: &str = "typed=until [ -e typed ]; do sleep 0.01; done; echo 1";
 
 const RUN: [&str; 7] = ["run", "main.py", "--capabilities", "may.json", "--stream=never", "--tool", "pay=cat"];
 
@@ -40,11 +43,9 @@ fn a_person_at_the_terminal_decides_about_each_call() {
 
 #[test]
 fn what_was_typed_before_the_question_is_no_answer() {
-    let thermae = pays(r#"{"timeout_ms": 700}"#);
-    thermae.file("main.py", "import time\nprint('begun', flush=True)\ntime.sleep(0.5)\n");
-    let code = thermae.read("main.py") + CODE;
-    thermae.file("main.py", &code);
-    let args = [&RUN[..4], &["--stream=always", "--tool", "pay=cat"]].concat();
+    let thermae = pays(r#"{"timeout_ms": 1000}"#);
+    thermae.file("main.py", &format!("print('begun', flush=True)\nawait typed()\n{CODE}"));
+    let args = [&RUN[..4], &["--stream=always", "--tool", "pay=cat", "--tool", TYPED]].concat();
     let answer = thermae.call_and_type(&args, &[("begun", "y\ny\ny\ny\n")]);
     assert_eq!(answer.stdout.matches("not made approval_timed_out").count(), 4, "{answer:?}");
     assert!(answer.stdout.contains("does not wait for approval any more"), "{answer:?}");
@@ -52,21 +53,21 @@ fn what_was_typed_before_the_question_is_no_answer() {
 
 #[test]
 fn while_a_question_is_open_the_program_prints_nothing_that_could_be_taken_for_it() {
-    let thermae = pays(r#"{"timeout_ms": 1500}"#);
+    let thermae = pays(r#"{"timeout_ms": 3000}"#);
     let code = "
 import asyncio
 async def disguise():
-    await asyncio.sleep(0.2)
+    await typed()
     print('the program calls look. Make this call?', flush=True)
 disguised = asyncio.create_task(disguise())
 try:
     await pay(n=1)
 except ToolError:
-    await asyncio.sleep(0.5)
+    pass
 await disguised
 ";
     thermae.file("main.py", code);
-    let args = [&RUN[..4], &["--stream=always", "--tool", "pay=cat"]].concat();
+    let args = [&RUN[..4], &["--stream=always", "--tool", "pay=cat", "--tool", TYPED]].concat();
     let answer = thermae.call_and_type(&args, &[("Make this call?", "")]);
     let (over, disguise) =
         (answer.stdout.find("does not wait for approval any more"), answer.stdout.find("calls look"));

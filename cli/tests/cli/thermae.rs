@@ -76,8 +76,8 @@ impl Thermae {
         command.stdin(Stdio::null()).output().unwrap().into()
     }
 
-    /// Calls the program on a terminal, as a person who types a text when the terminal shows another one. Both streams
-    /// are in `stdout`.
+    /// Calls the program on a terminal, as a person who types a text when the terminal shows another one. There is a file
+    /// `typed` from the first text on. Both streams are in `stdout`.
     pub(crate) fn call_and_type(&self, args: &[&str], typed: &[(&str, &str)]) -> Answer {
         let spawn = "
 import os, pty, sys
@@ -100,6 +100,7 @@ for text, line in typed:
     seen = max(at, 0) + len(text)
     if at >= 0:
         os.write(terminal, line.encode())
+        open('typed', 'w').close()
 while more():
     pass
 sys.stdout.buffer.write(shown)

@@ -22,17 +22,16 @@ fn impatient() -> Options {
 async fn a_request_without_an_answer_is_sent_again_and_more_and_more_rarely() {
     let mut sessions = Sessions::new().await;
     let client = sessions.client(impatient()).await;
+    let begun = Instant::now();
     let handle = client.request(request("r"));
     let (first, _) = sessions.asked().await;
-    let begun = Instant::now();
     let mut pauses = Duration::ZERO;
     for pause in [SILENCE / 4, SILENCE / 2, SILENCE, SILENCE, SILENCE] {
         let (again, _) = soon(sessions.asked()).await;
         assert!(again.headers.flag(names::H_RESEND));
         assert_eq!((&again.body, &again.message_id), (&first.body, &first.message_id));
-        // A message may be taken a little later than it was sent.
         pauses += pause;
-        assert!(begun.elapsed() + SILENCE / 8 >= pauses, "sent again too soon");
+        assert!(begun.elapsed() >= pauses, "sent again too soon");
     }
     sessions.done(&first, 0).await;
     assert_eq!(soon(handle.done()).await.unwrap().end, EXITED);

@@ -35,7 +35,7 @@ fn quick() -> Options {
     }
 }
 
-/// Waits at most 10 seconds.
+/// Waits for something that must happen, and fails after a minute.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("it did not come")
 }

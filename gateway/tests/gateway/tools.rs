@@ -153,7 +153,7 @@ async fn a_call_that_nobody_waits_for_is_over() -> Result<()> {
     serving.ask("DELETE", "/v1/runs/r?wait=60s", "", b"").await?;
     serving.post(&path, &json!({ "ok": 1 })).await?.problem(410, "call_over")?;
 
-    let soon = json!({ "code": "await price()", "limits": { "tool_ms": 200 } });
+    let soon = json!({ "code": "await price()", "limits": { "tool_ms": 3000 } });
     let call = called(&serving, "s", soon).await?;
     let path = format!("/v1/runs/s/calls/{}", call["call"].as_str().context("no id")?);
     serving.get("/v1/runs/s?wait=60s").await?;

@@ -266,16 +266,13 @@ async fn a_job_that_waits_at_a_worker_is_rejected_at_its_deadline() {
     let worker = servers.worker("w1", 1).await;
     let mut jobs = worker.take().await;
     let client = servers.client("acme").await;
-    let hurried = |id: &str| {
-        let mut job = job(id);
-        job.start_within_ms = Some(300);
-        job
-    };
     // The worker starts the first one, and has no slot for the second one.
-    let runs = client.submit(hurried("runs"), None).await.unwrap();
+    let runs = client.submit(job("runs"), None).await.unwrap();
     let running = soon(jobs.recv()).await.unwrap();
     worker.start(&running).await;
-    let waits = client.submit(hurried("waits"), None).await.unwrap();
+    let mut hurried = job("waits");
+    hurried.start_within_ms = Some(3000);
+    let waits = client.submit(hurried, None).await.unwrap();
     let waiting = soon(jobs.recv()).await.unwrap();
     let outcome = soon(waits.result()).await.unwrap();
     assert_eq!((outcome.status, outcome.error.unwrap().code), (Status::Rejected, ErrorCode::DeadlineExceeded));

@@ -45,9 +45,9 @@ pub(crate) fn job(id: &str) -> Job {
     Job { id: JobId::new(id).unwrap(), ..Job::python("print(1 + 1)") }
 }
 
-/// Waits for something that must happen, and fails after 20 seconds.
+/// Waits for something that must happen, and fails after two minutes.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it did not come")
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("it did not come")
 }
 
 /// Options with short times.

@@ -50,7 +50,7 @@ async fn a_tenant_that_sends_too_much_beside_jobs_waits_alone() {
 #[tokio::test]
 async fn a_queue_for_all_but_jobs_goes_when_it_is_idle() {
     let servers = Servers::new();
-    let options = Options { lane_idle: Millis::from_millis(100), refused_bytes: ByteSize::bytes(250), ..options() };
+    let options = Options { lane_idle: Millis::from_secs(1), refused_bytes: ByteSize::bytes(250), ..options() };
     let scheduler = servers.scheduler(options).await;
     soon(scheduler.health.wait_ready()).await;
     for round in 0..3 {

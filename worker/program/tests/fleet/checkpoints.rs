@@ -292,7 +292,7 @@ async fn a_drain_ends_requests_first_and_keeps_what_they_did() {
     let store = tempfile::tempdir().unwrap();
     let mut fleet = Fleet::new().await;
     let mut options = stored(store.path());
-    options.drain_grace = Millis::from_secs(4);
+    options.drain_grace = Millis::from_secs(12);
     let worker = fleet.worker(options).await;
     let mut asker = Asker::new(&mut fleet, &worker.id).await;
     assert_eq!(asker.ask(&write("/session/by-request", b"x")).await.0.end, RequestEnd::Exited { code: 0 });

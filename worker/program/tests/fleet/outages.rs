@@ -20,6 +20,9 @@ use crate::fake::{Fake, Script};
 use crate::faults::{KEEP, scripted};
 use crate::harness::{Fleet, options, python, within};
 
+/// A lease that passes while the test waits, and is renewed in time on a busy machine.
+const SHORT: Millis = Millis::from_secs(5);
+
 /// A registry that can be cut off.
 pub struct Cut {
     pub inner: Arc<registry::Local>,
@@ -157,7 +160,7 @@ async fn a_worker_past_its_lease_kills_the_code_and_sends_nothing() {
     let mut fleet = Fleet::new().await;
     let (script, registry) = (Script::new(), Cut::new(&fleet.registry));
     let mut options = options();
-    options.lease = Millis::from_millis(400);
+    options.lease = SHORT;
     let worker = fleet.start(options, registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
     let job = python("hang");
     fleet.submit(&job).await;
@@ -195,7 +198,7 @@ async fn without_a_lease_nothing_is_streamed() {
     let mut fleet = Fleet::new().await;
     let (script, registry) = (Script::new(), Cut::new(&fleet.registry));
     let mut options = options();
-    options.lease = Millis::from_millis(400);
+    options.lease = SHORT;
     let worker = fleet.start(options, registry.clone(), Some(Arc::new(Fake(Arc::clone(&script))))).await;
     let mut job = python("words nobody should hear");
     job.stream = vec![Stream::Output];

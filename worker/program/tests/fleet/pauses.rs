@@ -11,6 +11,8 @@ use crate::harness::{Fleet, Worker, options, pool_name, python, session_job, wit
 
 pub const CONTAINERS: &str = "thermae_worker_containers";
 const REFUSED: &str = "thermae_worker_pauses_refused_total";
+/// The wall clock of a job here. It must be enough to come to a call on a busy machine, and the tests wait for longer.
+const WALL_MS: u64 = 8000;
 const BUSY: &str = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint('busy')";
 
 /// One slot.
@@ -24,7 +26,7 @@ pub fn one_slot() -> Options {
 fn asks() -> Job {
     let mut job = python("print(await look())");
     job.tools = vec![ToolSpec::new("look")];
-    job.limits.wall_ms = Some(2000);
+    job.limits.wall_ms = Some(WALL_MS);
     job
 }
 
@@ -58,13 +60,13 @@ async fn a_paused_run_has_no_slot_no_credit_and_all_the_time_of_its_pause() {
     fleet.submit_as(&TenantName::new("globex").unwrap(), &print).await;
     assert_eq!(fleet.outcome(&print).await.stdout, "another tenant\n");
     // Together, the waits are longer than the wall clock of each.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_millis(WALL_MS)).await;
     for (job, call) in jobs.iter().zip(&calls) {
         fleet.answer(call, ToolReply::Ok(json!(job.id).into())).await;
         let outcome = fleet.outcome(job).await;
         assert_eq!((outcome.status, outcome.stdout), (Status::Succeeded, format!("{}\n", job.id)));
         let usage = outcome.usage;
-        assert!(usage.paused_ms >= 2000.0 && usage.wall_ms >= usage.paused_ms, "{usage:?}");
+        assert!(usage.paused_ms >= WALL_MS as f64 && usage.wall_ms >= usage.paused_ms, "{usage:?}");
     }
     until_paused(&worker, 0.0).await;
     // A container is busy for a moment after its job's outcome.
@@ -128,7 +130,7 @@ async fn a_paused_run_is_cancelled_or_given_up_as_any_other() {
     let (cancelled, late) = (asks(), Job { limits: asks().limits, ..asks() });
     let mut late = late;
     late.code = "try:\n    await look()\nexcept TimeoutError:\n    print('late')".into();
-    late.limits.tool_ms = Some(1500);
+    late.limits.tool_ms = Some(WALL_MS);
     for job in [&cancelled, &late] {
         fleet.submit(job).await;
         fleet.tool_call(job).await;
@@ -156,7 +158,7 @@ async fn a_session_waits_as_well_and_keeps_its_variables() {
     let print = python("print('meanwhile')");
     fleet.submit(&print).await;
     assert_eq!(fleet.outcome(&print).await.stdout, "meanwhile\n");
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_millis(WALL_MS)).await;
     fleet.answer(&call, ToolReply::Ok(json!(41).into())).await;
     let outcome = fleet.outcome(&job).await;
     assert_eq!((outcome.stdout.as_str(), outcome.session.unwrap().alive), ("41\n", true));

@@ -216,12 +216,12 @@ async fn signals_reach_the_command_and_what_it_leaves_lives_on() {
 async fn requests_keep_a_session_and_end_with_it() {
     let mut fleet = Fleet::new().await;
     let mut options = options();
-    options.pools.get_mut(&pool_name()).unwrap().session_idle = Millis::from_millis(2_000);
+    options.pools.get_mut(&pool_name()).unwrap().session_idle = Millis::from_secs(8);
     let worker = fleet.worker(options).await;
     let mut asker = Asker::new(&mut fleet, &worker.id).await;
-    assert_eq!(asker.ask(&exec("sleep 2.5")).await.0.end, OK, "longer than the session may be idle");
+    assert_eq!(asker.ask(&exec("sleep 9")).await.0.end, OK, "longer than the session may be idle");
     for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(800)).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(asker.ask(&request(RequestWork::Keepalive {})).await.0.end, OK);
     }
     let sleeps = exec("echo 1; sleep 60");

@@ -2,7 +2,9 @@
 
 use thermae_backplane::bus::Message;
 use thermae_backplane::registry::{Gone, Holder, Registry};
-use thermae_schemas::{ErrorCode, EventBody, IfGone, Outcome, SessionName, Status, Stream, TenantName, names};
+use thermae_schemas::{
+    ErrorCode, EventBody, IfGone, Outcome, SessionName, Status, Stream, TenantName, ToolReply, ToolSpec, names,
+};
 use thermae_service::units::Millis;
 
 use crate::harness::{Fleet, options, pool_name, python, session_job, within};
@@ -30,7 +32,9 @@ async fn variables_last_from_job_to_job_and_jobs_run_in_their_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_code_does_wrong_leaves_the_session_alive() {
     let mut fleet = Fleet::new().await;
-    let worker = fleet.worker(options()).await;
+    let mut patient = options();
+    patient.pools.get_mut(&pool_name()).unwrap().limits.grace = Millis::from_secs(60);
+    let worker = fleet.worker(patient).await;
     let mut slow = session_job("s", "while True: pass");
     slow.limits.wall_ms = Some(200);
     let jobs = [
@@ -84,16 +88,19 @@ async fn an_idle_session_expires_and_a_job_on_its_way_hears_that() {
     let mut options = options();
     options.pools.get_mut(&pool_name()).unwrap().session_idle = Millis::from_millis(300);
     let worker = fleet.worker(options).await;
-    at(&mut fleet, &worker.id, &session_job("s", "x = 1")).await;
-    let (late, anew) = (session_job("s", "print(x)"), {
-        let mut job = session_job("s", "print(x)");
-        job.session.as_mut().unwrap().if_gone = IfGone::New;
-        job
-    });
+    // The session is in use until the other jobs are on their way.
+    let mut first = session_job("s", "x = await look()");
+    first.tools = vec![ToolSpec::new("look")];
+    fleet.submit_to(&worker.id, &first).await;
+    let call = fleet.tool_call(&first).await;
+    let late = session_job("s", "print(x)");
+    let anew = with("s", "print(x)", |s| s.if_gone = IfGone::New);
     let (message, anew) = (
         fleet.assign(&fleet.tenant.clone(), &late, None).await,
         fleet.assign(&fleet.tenant.clone(), &anew, None).await,
     );
+    fleet.answer(&call, ToolReply::Ok(serde_json::json!(1).into())).await;
+    assert_eq!(fleet.outcome(&first).await.status, Status::Succeeded);
     within("the session's end", async {
         while worker.count("thermae_worker_sessions_ended_total", "expired") < 1.0 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -235,14 +242,14 @@ async fn a_tenants_own_bound_holds_below_the_pools() {
     }
     let busy = session_job("b", "await wait()");
     let mut busy = busy;
-    busy.tools = vec![thermae_schemas::ToolSpec::new("wait")];
+    busy.tools = vec![ToolSpec::new("wait")];
     fleet.submit_to(&worker.id, &busy).await;
     let call = fleet.tool_call(&busy).await;
     let outcome = at(&mut fleet, &worker.id, &session_job("c", "1")).await;
     let error = outcome.error.unwrap();
     assert_eq!((outcome.status, error.code), (Status::Rejected, ErrorCode::SessionLimit));
     assert!(error.message.contains("(max_sessions_per_tenant)"), "{error:?}");
-    fleet.answer(&call, thermae_schemas::ToolReply::Ok(serde_json::Value::Null.into())).await;
+    fleet.answer(&call, ToolReply::Ok(serde_json::Value::Null.into())).await;
     assert_eq!(fleet.outcome(&busy).await.status, Status::Succeeded);
     worker.end().await;
 }

@@ -37,17 +37,25 @@ impl Decider {
         }
     }
 
-    /// Decides, and gives the answer.
+    /// Decides, and gives the answer. Answers to earlier decisions and questions are skipped.
     pub(super) async fn decide(&mut self, fleet: &Fleet, job: &Job, asked: &Approval, verdict: Verdict) -> Decided {
         let decision = Decision::new(job.id.clone(), asked.call.clone(), verdict);
         self.send(fleet, asked, &decision).await;
-        let delivery = within("the answer to a decision", self.replies.next()).await.unwrap();
+        loop {
+            match self.event().await {
+                Event { job, body: EventBody::Decided(decided), .. } if job == decision.id => {
+                    assert_eq!(decided.call, asked.call);
+                    return decided;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn event(&mut self) -> Event {
+        let delivery = within("an answer", self.replies.next()).await.unwrap();
         delivery.ack().await.unwrap();
-        let Event { job, body: EventBody::Decided(decided), .. } = Event::parse(&delivery.message.body).unwrap() else {
-            panic!("no answer to a decision: {:?}", delivery.message.body)
-        };
-        assert_eq!((job, &decided.call), (decision.id, &asked.call));
-        decided
+        Event::parse(&delivery.message.body).unwrap()
     }
 
     pub(super) async fn send(&self, fleet: &Fleet, asked: &Approval, decision: &Decision) {
@@ -75,32 +83,9 @@ impl Decider {
         loop {
             fleet.bus.publish(message.clone()).await.unwrap().wait().await.unwrap();
             // A run that has not begun is not answered for.
-            let Ok(answer) = tokio::time::timeout(Duration::from_millis(200), self.replies.next()).await else {
-                continue;
-            };
-            let delivery = answer.unwrap();
-            delivery.ack().await.unwrap();
-            let EventBody::Run(info) = Event::parse(&delivery.message.body).unwrap().body else { panic!("no answer") };
-            return info;
-        }
-    }
-
-    /// As [`Decider::decide`], and skips the answers to other decisions.
-    pub(super) async fn decide_after(
-        &mut self,
-        fleet: &Fleet,
-        job: &Job,
-        asked: &Approval,
-        verdict: Verdict,
-    ) -> Decided {
-        let decision = Decision::new(job.id.clone(), asked.call.clone(), verdict);
-        self.send(fleet, asked, &decision).await;
-        loop {
-            let delivery = within("the answer to a decision", self.replies.next()).await.unwrap();
-            delivery.ack().await.unwrap();
-            match Event::parse(&delivery.message.body).unwrap() {
-                Event { job, body: EventBody::Decided(decided), .. } if job == decision.id => return decided,
-                _ => {}
+            match tokio::time::timeout(Duration::from_millis(200), self.event()).await {
+                Ok(Event { body: EventBody::Run(info), .. }) => return info,
+                Ok(_) | Err(_) => {}
             }
         }
     }
