@@ -41,7 +41,7 @@ impl Asking {
         let mut asked = None;
         until("the question", async || {
             let query = RunQuery::new(run.id().clone());
-            asked = client.run_info(query, Duration::from_secs(10)).await?.approvals.into_iter().next();
+            asked = client.run_info(query, Duration::from_secs(60)).await?.approvals.into_iter().next();
             Ok(asked.is_some())
         })
         .await?;

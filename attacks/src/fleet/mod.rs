@@ -14,7 +14,7 @@ pub mod slow;
 pub mod socket;
 pub mod waiting;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -30,10 +30,6 @@ use process::Process;
 
 /// Longer than anything takes that happens at all.
 const SOON: Duration = Duration::from_secs(60);
-
-/// How long an honest job of another tenant may take during an attack: long enough for a busy machine, and too short
-/// for a fleet that the attack holds up.
-const HONEST: Duration = Duration::from_secs(15);
 
 /// URLs of the servers, from variables that `cargo xtask` sets.
 #[derive(Debug, Clone)]
@@ -154,15 +150,19 @@ impl Site {
         &self.servers.redis
     }
 
-    /// Runs a job of the victim, which must give the right output in time. Gives how long it took.
+    /// Runs a job of the victim, which must give the right output.
     ///
     /// # Errors
-    /// The job was too slow, or its output was wrong.
-    pub async fn honest(&self) -> Result<Duration> {
-        let begun = Instant::now();
-        let outcome = within(HONEST, "another tenant's job", run(&self.globex, Job::python("print(6 * 7)"))).await??;
+    /// The job did not end, or its output was wrong.
+    pub async fn honest(&self) -> Result<()> {
+        let outcome = soon("another tenant's job", run(&self.globex, Job::python("print(6 * 7)"))).await??;
         ensure!(outcome.stdout == "42\n", "another tenant's job {}", crate::judge::ended(&outcome));
-        Ok(begun.elapsed())
+        Ok(())
+    }
+
+    /// How long to wait for what the guard makes sure of. With the guards off, it never comes.
+    pub fn patience(&self) -> Duration {
+        if self.lifted { Duration::from_secs(10) } else { SOON }
     }
 
     /// Checks what must hold after every attack: both processes live, and another tenant is served.
@@ -198,7 +198,7 @@ fn worker(lifted: bool) -> &'static str {
     if lifted {
         "name = \"attacks\"\nfleet = \"attacks\"\ndrain_grace = \"0s\"\n[telemetry]\nlog = \"error\"\n[pools.default]\nslots = 3\nwarm = 3\nmax_sessions = 4\nmax_sessions_per_tenant = 4\nsession_min_idle = \"0s\"\ntenant_traffic = \"1GiB\"\n[answers]\nrun_memory = \"8GiB\"\ntenant_memory = \"8GiB\"\nmemory = \"8GiB\"\n[pools.default.limits]\ngrace = \"1h\"\n[pools.default.bounds]\ndisplays = 100000\ntool_calls = 1000000\n"
     } else {
-        "name = \"attacks\"\nfleet = \"attacks\"\ndrain_grace = \"0s\"\ntenant_outcome_bytes = \"4MiB\"\n[telemetry]\nlog = \"error\"\n[pools.default]\nslots = 3\nwarm = 3\nmax_sessions = 4\n"
+        "name = \"attacks\"\nfleet = \"attacks\"\ndrain_grace = \"0s\"\ntenant_outcome_bytes = \"4MiB\"\n[telemetry]\nlog = \"error\"\n[pools.default]\nslots = 3\nwarm = 3\nmax_sessions = 4\nsession_min_idle = \"1h\"\n"
     }
 }
 

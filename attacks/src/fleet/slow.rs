@@ -9,17 +9,20 @@ use tokio::net::TcpStream;
 use super::gateway::Gateway;
 use crate::evidence::Evidence;
 
+/// Longer than a gateway takes to end slow connections.
+pub const LONG: Duration = Duration::from_secs(180);
+
 /// Sends a byte on each connection every half second, for this time or until the gateway has ended all of them. Notes
-/// how many it has ended (`cut_off`), and how many seconds the slowest of another caller's runs took meanwhile
-/// (`slowest`).
+/// how many it has ended (`cut_off`), and how many of another caller's runs ended meanwhile (`served`).
 ///
 /// # Errors
 /// A run of the other caller did not end as it should.
 pub async fn drip(mut slow: Vec<TcpStream>, time: Duration, other: &Gateway) -> Result<Evidence> {
-    let (mut slowest, begun) = (0.0f64, Instant::now());
+    let (mut served, begun) = (0, Instant::now());
     let mut cut_off = 0;
     while begun.elapsed() < time && !slow.is_empty() {
-        slowest = slowest.max(other.honest().await?);
+        other.honest().await?;
+        served += 1;
         let mut open = Vec::new();
         for mut stream in slow {
             let mut told = [0; 512];
@@ -33,7 +36,7 @@ pub async fn drip(mut slow: Vec<TcpStream>, time: Duration, other: &Gateway) -> 
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let mut evidence = Evidence::default();
-    evidence.note("slowest", slowest);
+    evidence.note("served", served);
     evidence.note("cut_off", cut_off);
     Ok(evidence)
 }

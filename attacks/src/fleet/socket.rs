@@ -26,7 +26,7 @@ pub const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
 
 /// Longer than the gateway takes for a frame that comes at all.
-const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+const FRAME_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A connection that is a WebSocket.
 pub struct Socket {

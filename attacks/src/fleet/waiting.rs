@@ -36,7 +36,7 @@ impl Waiting {
         let mut call = None;
         until("the victim's call", async || {
             let query = RunQuery::new(run.id().clone());
-            call = site.globex.run_info(query, Duration::from_secs(10)).await?.calls.into_iter().next();
+            call = site.globex.run_info(query, Duration::from_secs(60)).await?.calls.into_iter().next();
             Ok(call.is_some())
         })
         .await?;

@@ -10,7 +10,7 @@ use crate::fleet::{Site, within};
 use crate::report::{Report, Verdict};
 
 /// Longer than an attack takes.
-const ATTACK_TIMEOUT: Duration = Duration::from_secs(120);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What speaks against an attack having held, and how long the attack took.
 struct Tried {

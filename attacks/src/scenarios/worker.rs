@@ -1,5 +1,5 @@
-//! Attacks by jobs on the worker that all tenants share. They are judged by the worker's memory, and by how long
-//! another tenant's jobs take meanwhile.
+//! Attacks by jobs on the worker that all tenants share. They are judged by the worker's memory, and by
+//! whether another tenant's jobs end meanwhile.
 
 mod capabilities;
 mod displays;

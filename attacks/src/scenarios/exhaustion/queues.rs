@@ -12,13 +12,13 @@ tries = "declares a hundred reply queues, of every type that the broker has: cla
 wins = "the broker's memory and processes"
 guard = "no guard limits their number, because RabbitMQ has no such limit for one user; each queue is bounded in bytes and expires, and other tenants are served meanwhile"
 uncontrolled = "there is no guard to turn off"
-held = { slowest = { max = 10 }, declared = { min = 1 } }
+held = { served = 5, declared = { min = 1 } }
 slow = true
 "#;
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let attacker = site.attacker().await?;
-    let (mut mine, mut slowest) = (Vec::new(), 0.0f64);
+    let (mut mine, mut served) = (Vec::new(), 0);
     for n in 0..100 {
         let queue = format!("replies.acme.{}", unique("many"));
         let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
@@ -28,11 +28,12 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
             mine.push(queue);
         }
         if n % 20 == 0 {
-            slowest = slowest.max(site.honest().await?.as_secs_f64());
+            site.honest().await?;
+            served += 1;
         }
     }
     let mut evidence = Evidence::default();
-    evidence.note("slowest", slowest);
+    evidence.note("served", served);
     evidence.note("declared", mine.len());
     for queue in mine {
         attacker.channel().await?.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use thermae_client::Events;
-use thermae_schemas::{EventBody, Job, Stream};
+use thermae_schemas::{EventBody, Job, LimitRequest, Stream};
 
 use crate::evidence::Evidence;
 use crate::fleet::Site;
@@ -22,18 +22,21 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let mut handles = Vec::new();
     let mut starts = FuturesUnordered::new();
     for _ in 0..8 {
-        let job = Job { stream: vec![Stream::Lifecycle], ..Job::python("import time\ntime.sleep(25)") };
+        let limits = LimitRequest { wall_ms: Some(300_000), ..LimitRequest::default() };
+        let job = Job { stream: vec![Stream::Lifecycle], limits, ..Job::python("import time\ntime.sleep(290)") };
         let mut handle = site.acme.submit(job, None).await?;
         starts.push(started(handle.events()));
         handles.push(handle);
     }
-    // Wait until the jobs have all the slots that they get: two with the guard on, one more soon after with the guard
-    // off. The first job may have to wait for messages that earlier attacks moved.
+    // Wait until the jobs have all the slots that they get: two with the guard on, one more with the guard off. The
+    // first job may have to wait for messages that earlier attacks moved.
     for _ in 0..2 {
         crate::fleet::soon("a job starts", starts.next()).await?;
     }
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let served = tokio::time::timeout(std::time::Duration::from_secs(10), site.honest()).await;
+    if site.lifted {
+        crate::fleet::soon("one more job starts", starts.next()).await?;
+    }
+    let served = tokio::time::timeout(site.patience(), site.honest()).await;
     for handle in &handles {
         handle.cancel().await?;
     }

@@ -16,12 +16,12 @@ wins = "a gateway that ends, that waits for ever, or that takes something for a 
 guard = "a frame that breaks a rule ends its connection; lengths are compared with their bounds before anything is kept"
 control = {}
 slow = true
-held = { opens = [], memory = { max = 64 }, slowest = { max = 5 } }
+held = { opens = [], memory = { max = 64 }, served = 1 }
 open = { opens = ["in order"] }
 "#;
 
-/// Longer than the gateway takes to end a connection.
-const ENDS: Duration = Duration::from_secs(10);
+/// Longer than the gateway takes to end a connection, and shorter than it bears with a silent one.
+const ENDS: Duration = Duration::from_secs(40);
 
 fn first(header: &str) -> Vec<u8> {
     frame(LAST | BINARY, &message(header, b""))
@@ -96,6 +96,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     }
     evidence.note("opens", opens);
     evidence.note("memory", gateway.process().largest_memory()?.saturating_sub(before));
-    evidence.note("slowest", other.honest().await?);
+    other.honest().await?;
+    evidence.note("served", 1);
     Ok(evidence)
 }

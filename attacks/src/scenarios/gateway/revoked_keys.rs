@@ -24,7 +24,7 @@ open = { sdk = "done", events = "result", wait = "200", runs = "200", again = "a
 "#;
 
 /// Longer than a connection may outlive its key.
-const OUTLIVES: Duration = Duration::from_secs(15);
+const OUTLIVES: Duration = Duration::from_secs(90);
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     let gateway = site.keyed().await?;
@@ -45,7 +45,7 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
     .await?;
     // The gateway has just looked the key up, so this wait is admitted.
     let mut wait = leaver.connect().await?;
-    let head = format!("GET /v1/runs/{id}?wait=60s HTTP/1.0\r\n{}\r\n", leaver.headers());
+    let head = format!("GET /v1/runs/{id}?wait=300s HTTP/1.0\r\n{}\r\n", leaver.headers());
     wait.write_all(head.as_bytes()).await?;
     if site.lifted {
         stays.ask("POST", &format!("/v1/runs/{id}/calls/{call}"), &json!({ "ok": null }).to_string()).await?;

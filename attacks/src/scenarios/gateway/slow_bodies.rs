@@ -14,13 +14,13 @@ wins = "all of the gateway's memory and connections, at next to no cost"
 guard = "a body must come at 16 KiB a second after ten seconds, and headers within twenty; others are served meanwhile"
 slow = true
 control = {}
-held = { slowest = { max = 5 }, cut_off = 200 }
+held = { served = { min = 1 }, cut_off = 200 }
 open = { cut_off = 0 }
 "#;
 
 const SLOW: usize = 200;
 
-/// Longer than the gateway bears with a slow body or head.
+/// Longer than the gateway with guards bears with a slow body or head.
 const CUT_OFF: Duration = Duration::from_secs(28);
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
@@ -33,5 +33,5 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         stream.write_all(head.as_bytes()).await?;
         streams.push(stream);
     }
-    slow::drip(streams, CUT_OFF, &gateway).await
+    slow::drip(streams, if site.lifted { CUT_OFF } else { slow::LONG }, &gateway).await
 }

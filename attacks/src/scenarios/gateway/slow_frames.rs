@@ -16,13 +16,13 @@ wins = "the gateway's connections of SDKs, at next to no cost"
 guard = "a connection ends if no message was whole for 45 seconds; others are served meanwhile"
 slow = true
 control = {}
-held = { slowest = { max = 5 }, cut_off = 100 }
+held = { served = { min = 1 }, cut_off = 100 }
 open = { cut_off = 0 }
 "#;
 
 const SLOW: usize = 100;
 
-/// Longer than the gateway waits for a sign of life.
+/// Longer than the gateway with guards waits for a sign of life.
 const CUT_OFF: Duration = Duration::from_secs(60);
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
@@ -34,5 +34,5 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         socket.stream.write_all(&announced(LAST | BINARY, 1 << 20)).await?;
         streams.push(socket.stream);
     }
-    slow::drip(streams, CUT_OFF, &other).await
+    slow::drip(streams, if site.lifted { CUT_OFF } else { slow::LONG }, &other).await
 }

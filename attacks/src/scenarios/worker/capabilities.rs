@@ -14,7 +14,7 @@ tries = "makes calls that its capabilities do not allow: other tools, and names 
 wins = "a call that reaches the client's tool"
 guard = "the worker decides each call by the job's capabilities, counts in one step, and sends on only what it has checked"
 control = {}
-held = { wrong = 0, calls = 197, statuses = "succeeded", memory = { max = 450 }, slowest = { max = 10 } }
+held = { wrong = 0, calls = 197, statuses = "succeeded", memory = { max = 450 }, served = { min = 1 } }
 open = { wrong = { min = 10 }, calls = { min = 201 } }
 "#;
 

@@ -12,7 +12,7 @@ wins = "the worker's memory and threads; a broker full of events"
 guard = "a limit on output, which the runner checks as it reads the output; what waits to be sent is bounded"
 uncontrolled = "a job can't ask for more output than its pool's ceiling, so there is no run without a limit"
 slow = true
-held = { memory = { max = 450 }, slowest = { max = 10 }, statuses = "output_limit output_limit output_limit output_limit" }
+held = { memory = { max = 450 }, served = { min = 1 }, statuses = "output_limit output_limit output_limit output_limit" }
 "#;
 
 pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
