@@ -13,6 +13,22 @@ use crate::fleet::process::program;
 /// Longer than a call takes.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Runs a command on a terminal, and types an answer each time a question is shown.
+const TERMINAL: &str = "
+import os, pty, sys
+ask, answer, *command = map(os.fsencode, sys.argv[1:])
+shown = b''
+def read(terminal):
+    global shown
+    data = os.read(terminal, 4096)
+    if ask:
+        *before, shown = (shown + data).split(ask)
+        for _ in before:
+            os.write(terminal, answer)
+    return data
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(command, read)))
+";
+
 /// A directory in which `thermae` is called. It is removed on drop.
 #[derive(Debug)]
 pub struct Thermae {
@@ -102,9 +118,16 @@ impl Thermae {
     /// # Errors
     /// The program is not built, or hangs.
     pub fn on_terminal(&self, args: &[&str]) -> Result<Answer> {
-        let spawn = "import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+        self.on_terminal_typing(args, "", "")
+    }
+
+    /// As [`Self::on_terminal`], and types `answer` each time `ask` is shown.
+    ///
+    /// # Errors
+    /// The program is not built, or hangs.
+    pub fn on_terminal_typing(&self, args: &[&str], ask: &str, answer: &str) -> Result<Answer> {
         let mut command = Command::new("python3");
-        command.args(["-c", spawn]).arg(program("thermae")?).args(args);
+        command.args(["-c", TERMINAL, ask, answer]).arg(program("thermae")?).args(args);
         self.prepare(&mut command);
         finish(command)
     }

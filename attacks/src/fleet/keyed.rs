@@ -1,6 +1,7 @@
 //! `thermae-gateway` in front of the fleet, for both tenants, and the keys of its store.
 
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -11,6 +12,9 @@ use super::minting::Minting;
 use super::process::{Process, program};
 
 const NAME: &str = "thermae-gateway";
+
+/// Name of the file of the store of keys.
+const STORE: &str = "keys.db";
 
 /// All scopes that an SDK's connection needs.
 pub const ALL: &str = "run,read,answer,sessions,artifacts";
@@ -38,7 +42,7 @@ impl Keyed {
     pub async fn start(acme: &str, globex: &str, lifted: bool, minting: &Minting) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-        let keys = format!("sqlite:{}", dir.path().join("keys.db").display());
+        let keys = format!("sqlite:{}", dir.path().join(STORE).display());
         let bounds = if lifted { LIFTED } else { "tenant_share = 50\n" };
         let process = Process::start(NAME, dir.path(), |http| {
             format!(
@@ -70,7 +74,31 @@ impl Keyed {
     /// # Errors
     /// The key can't be revoked.
     pub fn revoke(&self, holder: &Gateway) -> Result<()> {
-        self.key(&["revoke", id_of(holder.secret())?]).map(drop)
+        self.revoke_in(&self.store(), holder)
+    }
+
+    /// Revokes the key of a holder in this file of a store.
+    ///
+    /// # Errors
+    /// The key can't be revoked.
+    pub fn revoke_in(&self, store: &Path, holder: &Gateway) -> Result<()> {
+        let keys = format!("sqlite:{}", store.display());
+        self.key(&["revoke", id_of(holder.secret())?, "--keys", &keys]).map(drop)
+    }
+
+    /// The file of the store of keys.
+    pub fn store(&self) -> PathBuf {
+        self.running.dir.path().join(STORE)
+    }
+
+    /// Makes a copy of the store of keys, beside it.
+    ///
+    /// # Errors
+    /// It can't be read or written.
+    pub fn copy_of_store(&self) -> Result<PathBuf> {
+        let copy = self.store().with_extension("copy");
+        std::fs::copy(self.store(), &copy)?;
+        Ok(copy)
     }
 
     /// The standard output of `thermae-gateway key`.

@@ -5,6 +5,7 @@ mod executed_names;
 mod home;
 mod links;
 mod planted_tools;
+mod prompts;
 mod store_keys;
 mod temporary_directory;
 mod terminal;
@@ -12,5 +13,5 @@ mod tools_file;
 mod traps;
 
 super::on_client!("client":
-    batch_folders, executed_names, home, links, planted_tools, store_keys, temporary_directory, terminal, tools_file, traps,
+    batch_folders, executed_names, home, links, planted_tools, prompts, store_keys, temporary_directory, terminal, tools_file, traps,
 );
