@@ -101,8 +101,17 @@ impl Thermae {
     pub fn command(&self, args: &[&str]) -> Result<Command> {
         let mut command = Command::new(program("thermae")?);
         command.args(args);
-        self.prepare(&mut command);
-        Ok(command)
+        Ok(self.prepared(command))
+    }
+
+    /// A call of a program of this build in the directory, with a umask that leaves everything to everybody.
+    ///
+    /// # Errors
+    /// The program is not built.
+    pub fn with_loose_umask(&self, name: &str, args: &[&str]) -> Result<Command> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(program(name)?).args(args);
+        Ok(self.prepared(command))
     }
 
     /// Calls `thermae`, and waits for its end.
@@ -128,15 +137,16 @@ impl Thermae {
     pub fn on_terminal_typing(&self, args: &[&str], ask: &str, answer: &str) -> Result<Answer> {
         let mut command = Command::new("python3");
         command.args(["-c", TERMINAL, ask, answer]).arg(program("thermae")?).args(args);
-        self.prepare(&mut command);
-        finish(command)
+        finish(self.prepared(command))
     }
 
-    fn prepare(&self, command: &mut Command) {
+    /// The command in the directory, without the caller's `THERMAE_` variables and without input.
+    pub fn prepared(&self, mut command: Command) -> Command {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {
             command.env_remove(name);
         }
         command.env("XDG_STATE_HOME", self.path().join(".state")).current_dir(self.path()).stdin(Stdio::null());
+        command
     }
 }
 

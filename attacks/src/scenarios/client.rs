@@ -4,6 +4,7 @@ mod batch_folders;
 mod executed_names;
 mod home;
 mod links;
+mod loose_umask;
 mod planted_tools;
 mod prompts;
 mod store_keys;
@@ -13,5 +14,5 @@ mod tools_file;
 mod traps;
 
 super::on_client!("client":
-    batch_folders, executed_names, home, links, planted_tools, prompts, store_keys, temporary_directory, terminal, tools_file, traps,
+    batch_folders, executed_names, home, links, loose_umask, planted_tools, prompts, store_keys, temporary_directory, terminal, tools_file, traps,
 );

@@ -10,9 +10,9 @@ use crate::evidence::Evidence;
 use crate::thermae::Thermae;
 
 pub(super) const SHEET: &str = r#"
-tries = "puts beside a program a tools file that is a FIFO, a folder, a link to itself, a link to `/dev/zero`, a socket, or a terabyte long"
+tries = "puts beside a program a tools file that is a FIFO, a folder, a link to itself, a link to `/dev/zero`, a socket, or a terabyte long; and such an audit log"
 wins = "a command that hangs, or uses all memory"
-guard = "the command line reads only regular files of bounded size, and opens them without waiting"
+guard = "the command line reads only regular files of bounded size, opens them without waiting, and writes an audit log only to such a file"
 uncontrolled = "any other program hangs on a FIFO, which no guard of Thermae's can change"
 [held]
 '*' = true
@@ -39,6 +39,13 @@ pub(super) fn attempt(_lifted: bool) -> Result<Evidence> {
         // Each call must return: one that hangs is an error.
         thermae.call(&["run", "main.py"])?;
         evidence.note(&format!("tools file: {kind}"), true);
+    }
+    for kind in ["fifo", "folder", "loop", "socket"] {
+        let thermae = Thermae::new()?;
+        thermae.file("main.py", "await look()")?;
+        trap(kind, &thermae.path().join("calls.jsonl"))?;
+        let run = ["run", "main.py", "--tool", "look=true", "--audit", "calls.jsonl"];
+        evidence.note(&format!("audit log: {kind}"), thermae.call(&run)?.status != 0);
     }
     Ok(evidence)
 }
