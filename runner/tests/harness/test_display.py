@@ -64,6 +64,14 @@ class Display(Case):
         code = "class A:\n    def __repr__(self): return 'r'\n    def _repr_mimebundle_(self, include=None, exclude=None): return {'text/plain': 'mine', 'a/b': b'x'}, {}\nA()"
         self.assertEqual(self.ok(code).value, {"text/plain": "mine", "a/b": "eA=="})
 
+    def test_two_keys_that_are_one_in_json_are_refused(self):
+        for keys in "1: 1, '1': 2", "None: 1, 'null': 2", "True: 1, 'true': 2", "1.5: 1, '1.5': 2":
+            code = "display({'application/json': [{'a': {%s}}]}, raw=True)" % keys
+            error = self.raised(code, "ValueError").error
+            self.assertRegex(error["message"], "^the key \"(1|null|true|1.5)\" stands twice$")
+        code = "class A:\n    def __repr__(self): return 'r'\n    def _repr_json_(self): return {1: 1, '1': 2}\nA()"
+        self.assertEqual(self.ok(code).value, {"text/plain": "r"})
+
     def test_failing_reprs(self):
         code = "class A:\n    def __repr__(self): 1/0\n    def _repr_html_(self): 1/0\n    def _repr_json_(self): return {1, 2}\n    _repr_png_ = 5\nA()"
         self.assertEqual(self.ok(code).value, {"text/plain": "<A whose repr() raised ZeroDivisionError>"})

@@ -3,6 +3,7 @@
 import sys
 
 from harness_channel import encode
+from json_forms import once
 
 LARGEST_BUNDLES = 8 << 20
 # A form of its own in a bundle: the bytes of each form that was left out, because it was too large.
@@ -119,7 +120,7 @@ def _add(shown, mime, one):
     elif not isinstance(one, str):
         import json
 
-        one = json.loads(json.dumps(one, allow_nan=False))
+        one = json.loads(json.dumps(one, allow_nan=False), object_pairs_hook=once)
     shown[mime] = one
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from thermae._declared import DeclaredTool
 from thermae._events import ToolCall
-from thermae._json_forms import written
+from thermae._json_forms import once, written
 from thermae._made_calls import LONGEST, CallLog, CallState
 from thermae._request import json_payload
 from thermae._thread import as_exception, in_thread
@@ -179,9 +179,8 @@ def _failure(error: BaseException) -> dict[str, Any]:
     failure: dict[str, Any] = {"type": type(error).__name__, "message": _message(error)}
     with contextlib.suppress(Exception):  # The attribute can be a property that raises.
         data = getattr(error, "data", None)
-        failure |= (
-            {"data": json.loads(written({"data": data}, json_payload, "data"))["data"]} if data is not None else {}
-        )
+        if data is not None:
+            failure |= json.loads(written({"data": data}, json_payload, "data"), object_pairs_hook=once)
     return failure
 
 

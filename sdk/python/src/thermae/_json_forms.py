@@ -73,8 +73,28 @@ def jsonable(value: Any, at: str, nan_is_none: bool = False, depth: int = DEEPES
         return [jsonable(one, f"{at}[{place}]", nan_is_none, depth - 1) for place, one in enumerate(items)]
     if isinstance(value, dict):
         pairs = cast("Mapping[Any, Any]", value).items()
-        return {_key(key, at): jsonable(one, _within(at, key), nan_is_none, depth - 1) for key, one in pairs}
+        items = [(_key(key, at), jsonable(one, _within(at, key), nan_is_none, depth - 1)) for key, one in pairs]
+        return once(items, f"{at}: ")
     return jsonable(_form(value, at), at, nan_is_none, depth - 1)
+
+
+def once(items: list[tuple[Any, Any]], at: str = "") -> dict[Any, Any]:
+    """The object with these keys and values. In JSON, `1` and `"1"` are one key, and so are a date and its text.
+
+    Args:
+        items: Keys, as `json` takes them, and values.
+        at: What an error begins with.
+
+    Raises:
+        ValueError: Two keys are one: the second value would take the place of the first.
+    """
+    names: set[str] = set()
+    for key, _ in items:
+        name = key if isinstance(key, str) else "null" if key is None else repr(key).lower()
+        if name in names:
+            raise ValueError(f'{at}the key "{name}" stands twice')
+        names.add(name)
+    return dict(items)
 
 
 def _form(value: Any, at: str) -> Any:
@@ -92,6 +112,10 @@ def _form(value: Any, at: str) -> Any:
     if isinstance(value, int):
         return int(value)
     if hasattr(kind, "model_dump"):
+        import json  # A model has brought it.
+
+        # `model_dump` itself makes two keys that are one in JSON one.
+        json.loads(value.model_dump_json(by_alias=True), object_pairs_hook=lambda items: once(items, f"{at}: "))
         return value.model_dump(mode="json", by_alias=True)
     if hasattr(kind, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in kind.__dataclass_fields__}

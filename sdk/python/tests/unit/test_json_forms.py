@@ -4,8 +4,11 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any
 
+import pydantic
 import pydantic_core
 import pytest
 from values import VALUES
@@ -47,6 +50,31 @@ def test_what_has_no_form_is_named_with_what_to_do() -> None:
         assert text in str(caught.value)
     with pytest.raises(ValueError, match="is nested too deeply, or contains itself"):
         jsonable(endless, "x")
+
+
+class Both(pydantic.BaseModel):
+    of: dict[int | str, str]
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "key"),
+    [
+        ({1: "a", "1": "b"}, "x", "1"),
+        ({"1": "a", 1: "b"}, "x", "1"),
+        ({None: "a", "null": "b"}, "x", "null"),
+        ({True: "a", "true": "b"}, "x", "true"),
+        ({1.5: "a", "1.5": "b"}, "x", "1.5"),
+        ({date(2026, 7, 4): "a", "2026-07-04": "b"}, "x", "2026-07-04"),
+        ({Decimal("1.0"): "a", "1.0": "b"}, "x", "1.0"),
+        ({b"a": 1, "a": 2}, "x", "a"),
+        ({float("nan"): 1, float("nan"): 2}, "x", "nan"),
+        ([{"a": {1: "a", "1": "b"}}], "x[0].a", "1"),
+        (Both(of={1: "a", "1": "b"}), "x", "1"),
+    ],
+)
+def test_two_keys_that_are_one_in_json_are_refused(value: Any, at: str, key: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f'{at}: the key "{key}" stands twice')):
+        jsonable(value, "x")
 
 
 def test_arrays() -> None:
