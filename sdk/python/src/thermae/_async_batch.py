@@ -1,12 +1,13 @@
 """Many jobs at once, on an event loop."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from thermae._jobs import Job, JobOptions
-from thermae._progress import BatchItem, Progress, check, job_of
+from thermae._progress import BatchItem, Feed, Progress, check
 from thermae._results import AsyncResult
 
 if TYPE_CHECKING:
@@ -26,15 +27,16 @@ class AsyncBatch:
         jobs: Iterable[str | Job] | AsyncIterable[str | Job],
         concurrency: int,
         options: JobOptions,
+        results: "str | os.PathLike[str] | None",
+        retry: Collection[str],
     ) -> None:
         check(jobs, concurrency)
+        self._feed = Feed(options, results, retry)
         self.progress = Progress.of(jobs)
         self._sandbox = sandbox
         self._jobs = jobs
-        self._options = options
         self._room = asyncio.Semaphore(concurrency)
         self._ended: asyncio.Queue[BatchItem[AsyncResult] | BaseException | None] = asyncio.Queue()
-        self._under_way: set[str] = set()
         self._items = self._generate()
 
     def __aiter__(self) -> Self:
@@ -54,30 +56,37 @@ class AsyncBatch:
     async def aclose(self) -> None:
         """Ends the batch, and cancels the jobs that are under way."""
         await self._items.aclose()
+        self._feed.close()
 
     async def _generate(self) -> AsyncGenerator[BatchItem[AsyncResult], None]:
-        feeder = asyncio.create_task(self._feed())
+        feeder = asyncio.create_task(self._run_all())
         try:
             while (item := await self._ended.get()) is not None:
                 if isinstance(item, BaseException):
                     raise item
-                self.progress.count(item.result)
-                self._under_way.discard(item.job.id)
+                self._feed.keep(item)
+                self.progress.count(item.result.status)
                 self._room.release()
                 yield item
         finally:
             feeder.cancel()
             await asyncio.wait({feeder})
+            while not self._ended.empty():  # They have ended, though nobody asks any more.
+                if isinstance(item := self._ended.get_nowait(), BatchItem):
+                    self._feed.keep(item)
+            self._feed.close()
 
-    async def _feed(self) -> None:
+    async def _run_all(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 index = 0
                 async for one in _each(self._jobs):
                     await self._room.acquire()
-                    job = job_of(one, self._options, self._under_way)
-                    self._under_way.add(job.id)
-                    group.create_task(self._run(index, job))
+                    job = self._feed.next(one, self.progress)
+                    if job is None:
+                        self._room.release()
+                    else:
+                        group.create_task(self._run(index, job))
                     index += 1
         except BaseExceptionGroup as errors:
             # The caller's own jobs raised, or one of them is no job.
@@ -90,10 +99,7 @@ class AsyncBatch:
 
     async def _run(self, index: int, job: Job) -> None:
         try:
-            async with self._sandbox.start(job, (), {}) as stream:
-                async for _ in stream:
-                    pass
-            self._ended.put_nowait(BatchItem(index, job, cast("AsyncResult", stream.result)))
+            self._ended.put_nowait(BatchItem(index, job, await self._feed.run(self._sandbox, job)))
         except Exception as error:
             self._ended.put_nowait(error)
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
@@ -241,6 +241,8 @@ class AsyncSandbox:
         jobs: Iterable[str | Job] | AsyncIterable[str | Job],
         *,
         concurrency: int = 32,
+        results: "str | os.PathLike[str] | None" = None,
+        retry: Collection[str] = (),
         **options: Unpack[JobOptions],
     ) -> AsyncBatch:
         """Runs many programs, and gives each result as soon as it is there: `async for done in sandbox.batch(jobs)`.
@@ -248,9 +250,13 @@ class AsyncSandbox:
         Args:
             jobs: The programs. They are taken as there is room for them.
             concurrency: How many of them are under way at once.
+            results: A file that gets each result as soon as it is there. Jobs that have a result in it are left out:
+                so the same batch goes on where it was interrupted. Each job needs a `job_id`.
+            retry: Statuses of results in the file that don't count, such as `("lost",)`: those jobs run again, under
+                other ids.
             options: Options of all programs that are text; a `Job` has its own.
         """
-        return AsyncBatch(self, jobs, concurrency, options)
+        return AsyncBatch(self, jobs, concurrency, options, results, retry)
 
     async def cancel(self, job_id: str) -> bool:
         """Cancels a job of this sandbox that is under way. Its run then ends, as a rule with the status `cancelled`.

@@ -48,6 +48,11 @@ class AsyncStream:
         """The result, once it has come."""
         return self._course.result
 
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether somebody has cancelled the job here."""
+        return self._course.was_cancelled
+
     async def finish(self) -> AsyncResult:
         """Waits for the result, and drops all other events."""
         async with self:

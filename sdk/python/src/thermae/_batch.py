@@ -2,13 +2,13 @@
 
 import os
 import queue
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from thermae._jobs import Job, JobOptions
 from thermae._loop import Runner
-from thermae._progress import BatchItem, Progress, check, job_of
+from thermae._progress import BatchItem, Feed, Progress, check
 from thermae._results import AsyncResult, Result
 from thermae.errors import ForkedClientError, SandboxClosed
 
@@ -33,13 +33,15 @@ class Batch:
         jobs: Iterable[str | Job],
         concurrency: int,
         options: JobOptions,
+        results: "str | os.PathLike[str] | None",
+        retry: Collection[str],
     ) -> None:
         check(jobs, concurrency)
+        self._feed = Feed(options, results, retry)
         self.progress = Progress.of(jobs)
         self._sandbox = sandbox
         self._runner = runner
         self._concurrency = concurrency
-        self._options = options
         self._ended: queue.SimpleQueue[BatchItem[AsyncResult] | BaseException] = queue.SimpleQueue()
         self._items = self._generate(iter(jobs))
 
@@ -60,37 +62,40 @@ class Batch:
     def close(self) -> None:
         """Ends the batch, and cancels the jobs that are under way."""
         self._items.close()
+        self._feed.close()
 
     def _generate(self, jobs: Iterator[str | Job]) -> Generator[BatchItem[Result], None, None]:
         # The jobs are taken in the caller's own thread: they may come from a generator with a state of its own.
-        under_way: dict[str, Job] = {}
+        under_way: dict[int, Job] = {}
         index = 0
         try:
             while True:
                 while len(under_way) < self._concurrency and (one := next(jobs, END)) is not END:
-                    job = job_of(cast("str | Job", one), self._options, under_way)
-                    if not self._runner.begin(self._run(index, job)):
-                        raise ForkedClientError if self._runner.pid != os.getpid() else SandboxClosed
-                    under_way[job.id] = job
+                    job = self._feed.next(cast("str | Job", one), self.progress)
+                    if job is not None:
+                        if not self._runner.begin(self._run(index, job)):
+                            raise ForkedClientError if self._runner.pid != os.getpid() else SandboxClosed
+                        under_way[index] = job
                     index += 1
                 if not under_way:
                     return
                 item = self._ended.get()
                 if isinstance(item, BaseException):
                     raise item
-                del under_way[item.job.id]
-                result = item.result.to_sync(self._runner)
-                self.progress.count(result)
-                yield BatchItem(item.index, item.job, result)
+                del under_way[item.index]
+                self._feed.keep(item)
+                self.progress.count(item.result.status)
+                yield BatchItem(item.index, item.job, item.result.to_sync(self._runner))
         finally:
-            for job_id in under_way:
-                self._runner.begin(self._sandbox.cancel(job_id))
+            for job in under_way.values():
+                self._runner.begin(self._sandbox.cancel(job.id))
+            while not self._ended.empty():  # They have ended, though nobody asks any more.
+                if isinstance(item := self._ended.get(), BatchItem):
+                    self._feed.keep(item)
+            self._feed.close()
 
     async def _run(self, index: int, job: Job) -> None:
         try:
-            async with self._sandbox.start(job, (), {}) as stream:
-                async for _ in stream:
-                    pass
-            self._ended.put(BatchItem(index, job, cast("AsyncResult", stream.result)))
+            self._ended.put(BatchItem(index, job, await self._feed.run(self._sandbox, job)))
         except BaseException as error:
             self._ended.put(error)

@@ -34,6 +34,7 @@ class Course:
     def __init__(self, sandbox: "AsyncSandbox", job: Job, kinds: Sequence[str], max_retries: int) -> None:
         self.job = job
         self.result: AsyncResult | None = None
+        self.was_cancelled = False
         self._sandbox = sandbox
         self._kinds = set(kinds)
         self._tells_audit = "audit" in self._kinds
@@ -55,6 +56,7 @@ class Course:
         """Cancels the job, if it was submitted. Its events go on to its result."""
         if self._request is None:
             return False
+        self.was_cancelled = True
         self._request.cancel()
         return True
 

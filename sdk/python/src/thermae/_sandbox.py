@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -209,15 +209,27 @@ class Sandbox:
         """
         return Session(self, self._runner.run(self._async.connect(name, **settings)), self._runner)
 
-    def batch(self, jobs: Iterable[str | Job], *, concurrency: int = 32, **options: Unpack[JobOptions]) -> Batch:
+    def batch(
+        self,
+        jobs: Iterable[str | Job],
+        *,
+        concurrency: int = 32,
+        results: "str | os.PathLike[str] | None" = None,
+        retry: Collection[str] = (),
+        **options: Unpack[JobOptions],
+    ) -> Batch:
         """Runs many programs, and gives each result as soon as it is there: `for done in sandbox.batch(jobs)`.
 
         Args:
             jobs: The programs. They are taken as there is room for them, in this thread.
             concurrency: How many of them are under way at once.
+            results: A file that gets each result as soon as it is there. Jobs that have a result in it are left out:
+                so the same batch goes on where it was interrupted. Each job needs a `job_id`.
+            retry: Statuses of results in the file that don't count, such as `("lost",)`: those jobs run again, under
+                other ids.
             options: Options of all programs that are text; a `Job` has its own.
         """
-        return Batch(self._async, self._runner, jobs, concurrency, options)
+        return Batch(self._async, self._runner, jobs, concurrency, options, results, retry)
 
     def cancel(self, job_id: str) -> bool:
         """Cancels a job of this sandbox that another thread runs. Its run then ends, as a rule as `cancelled`.
