@@ -3,9 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
-use crate::{Capability, Grant, Rules};
+use crate::{Capability, Grant, Rules, Tree};
 
 /// Each call that the capability takes needs a yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +33,10 @@ impl Approval {
     }
 
     /// The approval as JSON, in the form in which it is read.
-    pub(crate) fn to_json(self) -> Value {
-        let mut map = Map::new();
-        if self.next > NonZeroU32::MIN {
-            map.insert("next".into(), self.next.get().into());
-        }
-        map.extend(self.timeout_ms.map(|ms| ("timeout_ms".to_owned(), ms.get().into())));
-        map.into()
+    pub(crate) fn to_json(self) -> Tree {
+        let next = (self.next > NonZeroU32::MIN).then(|| ("next".to_owned(), u64::from(self.next.get()).into()));
+        let timeout = self.timeout_ms.map(|ms| ("timeout_ms".to_owned(), ms.get().into()));
+        Tree::Object(next.into_iter().chain(timeout).collect())
     }
 }
 

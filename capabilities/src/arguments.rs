@@ -32,14 +32,27 @@ impl Arguments {
         if !matches!(tree, Tree::Object(_)) {
             return Err(BadArguments::NoObject);
         }
-        let rounded = tree.rounded();
+        let rounded = Some(tree.rounded()).filter(|rounded| *rounded != tree);
         Ok(Self { tree, rounded, text: text.to_owned() })
     }
 
-    /// What the arguments may be to a tool, each a JSON object: with every digit of their numbers, and, if that differs,
-    /// with the nearest floats. Rules must hold for each: 999.99999999999999999 is below 1000, and as a float it is not.
-    pub fn readings(&self) -> impl Iterator<Item = &Tree> {
-        std::iter::once(&self.tree).chain(&self.rounded)
+    /// Judges what the arguments may be to a tool: with every digit of their numbers, and with the nearest floats. A rule
+    /// must hold for both: 999.99999999999999999 is below 1000, and as a float it is not. `rounded` is the rule for
+    /// floats, if that is another one. `holds` gets a rule and a JSON object.
+    ///
+    /// # Errors
+    /// What `holds` says.
+    pub fn judge<R: ?Sized, E>(
+        &self,
+        rule: &R,
+        rounded: Option<&R>,
+        holds: impl Fn(&R, &Tree) -> Result<(), E>,
+    ) -> Result<(), E> {
+        holds(rule, &self.tree)?;
+        match (rounded, &self.rounded) {
+            (None, None) => Ok(()),
+            (rounded, tree) => holds(rounded.unwrap_or(rule), tree.as_ref().unwrap_or(&self.tree)),
+        }
     }
 
     /// The arguments as text: what was read, which has no other reading. This is what the tool must get.

@@ -7,19 +7,20 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::constraint::Constraint;
-use crate::{Approval, Malformed, Pattern, read};
+use crate::{Approval, Malformed, Pattern, Tree, read};
 
 /// Leave to call the tools that match a pattern, with arguments for which all constraints hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capability {
     pub(crate) pattern: Pattern,
     pub(crate) constraints: Vec<Constraint>,
+    /// What must hold of rounded arguments, if that is something else.
+    pub(crate) rounded: Option<Vec<Constraint>>,
     pub(crate) max_calls: Option<NonZeroU32>,
-    pub(crate) arguments: Option<Value>,
-    pub(crate) result: Option<Value>,
+    pub(crate) arguments: Option<Tree>,
+    pub(crate) result: Option<Tree>,
     pub(crate) max_argument_bytes: Option<NonZeroU64>,
     pub(crate) max_result_bytes: Option<NonZeroU64>,
     pub(crate) timeout_ms: Option<NonZeroU64>,
@@ -38,12 +39,12 @@ impl Capability {
     }
 
     /// JSON Schema of the arguments.
-    pub fn arguments(&self) -> Option<&Value> {
+    pub fn arguments(&self) -> Option<&Tree> {
         self.arguments.as_ref()
     }
 
     /// JSON Schema of the result.
-    pub fn result(&self) -> Option<&Value> {
+    pub fn result(&self) -> Option<&Tree> {
         self.result.as_ref()
     }
 
@@ -62,16 +63,18 @@ impl Capability {
         self.approval
     }
 
+    /// What must hold of rounded arguments.
+    pub(crate) fn of_rounded(&self) -> &[Constraint] {
+        self.rounded.as_ref().unwrap_or(&self.constraints)
+    }
+
     /// The capability as JSON, in the form in which it is read.
-    fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        map.insert("pattern".into(), self.pattern.to_string().into());
-        if !self.constraints.is_empty() {
-            let constraints: Vec<_> = self.constraints.iter().map(Constraint::to_json).collect();
-            map.insert("constraints".into(), constraints.into());
-        }
+    fn to_json(&self) -> Tree {
+        let constraints = || Tree::List(self.constraints.iter().map(Constraint::to_json).collect());
         let fields = [
-            ("max_calls", self.max_calls.map(|calls| calls.get().into())),
+            ("pattern", Some(self.pattern.to_string().as_str().into())),
+            ("constraints", (!self.constraints.is_empty()).then(constraints)),
+            ("max_calls", self.max_calls.map(|calls| u64::from(calls.get()).into())),
             ("arguments", self.arguments.clone()),
             ("result", self.result.clone()),
             ("max_argument_bytes", self.max_argument_bytes.map(|bytes| bytes.get().into())),
@@ -79,8 +82,7 @@ impl Capability {
             ("timeout_ms", self.timeout_ms.map(|ms| ms.get().into())),
             ("approval", self.approval.map(Approval::to_json)),
         ];
-        map.extend(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-        map.into()
+        Tree::Object(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
     }
 }
 
@@ -108,7 +110,7 @@ impl Set {
 
 impl fmt::Display for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Value::Array(self.capabilities.iter().map(Capability::to_json).collect()))
+        Tree::List(self.capabilities.iter().map(Capability::to_json).collect()).fmt(f)
     }
 }
 

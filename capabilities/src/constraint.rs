@@ -14,12 +14,13 @@
 //! | `exists` | – | is anything but null |
 //! | `not exists` | – | is nothing: an object lacks the key, or an array is shorter |
 //!
+//! Whoever gets a call may read each number with all its digits, or as the nearest float. So a constraint must hold
+//! twice: as it is written, and with its own numbers and those of the arguments as floats ([`Constraint::rounded`]).
+//!
 //! Null counts as not given: only `==` and `in` that name null hold for it. `not exists` does not hold if the path
 //! leads into a value that has no parts, such as a text: there, nobody knows what the tool would read.
 
 use std::fmt;
-
-use serde_json::{Map, Value, json};
 
 use crate::exact::{Number, Tree};
 use crate::path::{Found, Path};
@@ -97,21 +98,30 @@ impl Constraint {
         }
     }
 
+    /// The constraint for arguments whose numbers are rounded: so are its own, or nothing would be equal to an integer
+    /// of more than 64 bits.
+    pub(crate) fn rounded(&self) -> Self {
+        let all = |list: &[Self]| list.iter().map(Self::rounded).collect();
+        match self {
+            Self::At(path, test) => Self::At(path.clone(), test.rounded()),
+            Self::All(list) => Self::All(all(list)),
+            Self::Any(list) => Self::Any(all(list)),
+        }
+    }
+
     /// The constraint as JSON, in the form in which it is read.
-    pub(crate) fn to_json(&self) -> Value {
-        let list = |list: &[Self]| list.iter().map(Self::to_json).collect::<Vec<_>>();
+    pub(crate) fn to_json(&self) -> Tree {
+        let list = |list: &[Self]| Tree::List(list.iter().map(Self::to_json).collect());
         match self {
             Self::At(path, test) => {
-                let mut map = Map::new();
-                map.insert("path".into(), path.to_string().into());
-                map.insert("op".into(), test.op().into());
-                if let Some(value) = test.value() {
-                    map.insert("value".into(), value.to_value());
+                let (path, op) = (path.to_string().as_str().into(), test.op().into());
+                match test.value() {
+                    Some(value) => [("path", path), ("op", op), ("value", value)].into(),
+                    None => [("path", path), ("op", op)].into(),
                 }
-                map.into()
             }
-            Self::All(all) => json!({"and": list(all)}),
-            Self::Any(any) => json!({"or": list(any)}),
+            Self::All(all) => [("and", list(all))].into(),
+            Self::Any(any) => [("or", list(any))].into(),
         }
     }
 }
@@ -148,6 +158,21 @@ impl Test {
             Self::Contains(part) => text(&|s| s.contains(part)),
             Self::Exists => *value != Tree::Null,
             Self::NotExists => false,
+        }
+    }
+
+    fn rounded(&self) -> Self {
+        let all = |list: &[Tree]| list.iter().map(Tree::rounded).collect();
+        match self {
+            Self::Less(bound) => Self::Less(bound.rounded()),
+            Self::AtMost(bound) => Self::AtMost(bound.rounded()),
+            Self::More(bound) => Self::More(bound.rounded()),
+            Self::AtLeast(bound) => Self::AtLeast(bound.rounded()),
+            Self::Equal(value) => Self::Equal(value.rounded()),
+            Self::NotEqual(value) => Self::NotEqual(value.rounded()),
+            Self::In(list) => Self::In(all(list)),
+            Self::NotIn(list) => Self::NotIn(all(list)),
+            Self::Starts(_) | Self::Ends(_) | Self::Contains(_) | Self::Exists | Self::NotExists => self.clone(),
         }
     }
 

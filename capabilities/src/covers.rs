@@ -36,7 +36,8 @@ fn admits_all(proof: &mut Proof, a: &Capability, b: &Capability) -> bool {
     a.pattern.contains(&b.pattern)
         && at_least(a.max_argument_bytes, b.max_argument_bytes)
         && (a.arguments.is_none() || a.arguments == b.arguments)
-        && a.constraints.iter().all(|wanted| proof.implied(&b.constraints, wanted))
+        && proof.all_implied(&b.constraints, &a.constraints)
+        && (a.rounded.is_none() && b.rounded.is_none() || proof.all_implied(b.of_rounded(), a.of_rounded()))
 }
 
 /// Whether a capability has a call left for each that a set allows and that may come to it.
@@ -71,12 +72,17 @@ struct Proof {
 }
 
 impl Proof {
+    /// Whether all of `wanted` hold wherever all of `given` hold.
+    fn all_implied(&mut self, given: &[Constraint], wanted: &[Constraint]) -> bool {
+        wanted.iter().all(|wanted| self.implied(given, wanted))
+    }
+
     /// Whether `wanted` holds wherever all of `given` hold.
     fn implied(&mut self, given: &[Constraint], wanted: &Constraint) -> bool {
         given.iter().any(|given| self.implies(given, wanted))
             || match wanted {
                 Constraint::At(..) => false,
-                Constraint::All(all) => all.iter().all(|wanted| self.implied(given, wanted)),
+                Constraint::All(all) => self.all_implied(given, all),
                 Constraint::Any(any) => any.iter().any(|wanted| self.implied(given, wanted)),
             }
     }

@@ -10,7 +10,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::DEEPEST;
 use crate::refusal::quote;
@@ -67,6 +69,17 @@ impl Number {
     /// The number as `serde_json` reads it, which may round it.
     pub fn near(&self) -> serde_json::Number {
         serde_json::from_str(&self.text).unwrap_or_else(|_| 0.into())
+    }
+
+    /// The number as a program reads it whose numbers are integers of 64 bits and floats.
+    pub fn rounded(&self) -> Self {
+        // A float from here on is an integer, which has more digits than are needed to tell it from others.
+        const WHOLE: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+        let near = self.near();
+        match near.as_f64().filter(|float| near.is_f64() && float.abs() >= WHOLE) {
+            Some(float) => Self::read(&format!("{float:.0}")),
+            None => (&near).into(),
+        }
     }
 
     /// Whether the number has no fraction.
@@ -219,6 +232,12 @@ impl Hash for Number {
     }
 }
 
+impl From<u64> for Number {
+    fn from(value: u64) -> Self {
+        Self { text: value.to_string().into(), value: Exact::Integer(value.into()) }
+    }
+}
+
 impl From<&serde_json::Number> for Number {
     fn from(number: &serde_json::Number) -> Self {
         Self::read(&number.to_string())
@@ -275,10 +294,14 @@ impl Tree {
         }
     }
 
-    /// What a reader makes of this whose numbers are integers of 64 bits and floats. `None` if that is the same.
-    pub(crate) fn rounded(&self) -> Option<Self> {
-        let rounded = Self::from(&self.to_value());
-        (rounded != *self).then_some(rounded)
+    /// The same with all numbers [rounded](Number::rounded).
+    pub fn rounded(&self) -> Self {
+        match self {
+            Self::Number(number) => Self::Number(number.rounded()),
+            Self::List(items) => Self::List(items.iter().map(Self::rounded).collect()),
+            Self::Object(map) => Self::Object(map.iter().map(|(key, value)| (key.clone(), value.rounded())).collect()),
+            other => other.clone(),
+        }
     }
 
     /// The part that a JSON pointer names.
@@ -326,6 +349,41 @@ impl From<&Value> for Tree {
     }
 }
 
+impl From<u64> for Tree {
+    fn from(value: u64) -> Self {
+        Self::Number(value.into())
+    }
+}
+
+impl From<&str> for Tree {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// An object with these fields.
+impl<const N: usize> From<[(&str, Self); N]> for Tree {
+    fn from(fields: [(&str, Self); N]) -> Self {
+        Self::Object(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+}
+
+/// Works only in JSON, where numbers are written as they were read.
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => to.serialize_unit(),
+            Self::Bool(value) => to.serialize_bool(*value),
+            Self::Number(number) => {
+                RawValue::from_string(number.to_string()).map_err(serde::ser::Error::custom)?.serialize(to)
+            }
+            Self::Text(text) => to.serialize_str(text),
+            Self::List(items) => to.collect_seq(items),
+            Self::Object(fields) => to.collect_map(fields),
+        }
+    }
+}
+
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -352,7 +410,7 @@ impl fmt::Display for Tree {
 }
 
 /// The numbers in a text that is JSON, as they are written.
-pub(crate) fn numbers(text: &str) -> impl Iterator<Item = &str> {
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -549,6 +607,25 @@ mod tests {
         assert_eq!(Number::read("18446744073709551615").as_u64(), Some(u64::MAX));
         assert_eq!(Number::read("18446744073709551616").as_u64(), None);
         assert_eq!(Number::read("-9223372036854775808").as_i64(), Some(i64::MIN));
+    }
+
+    #[test]
+    fn a_rounded_number_is_an_integer_of_64_bits_or_the_nearest_float() {
+        for (text, rounded) in [
+            ("0.10", "0.1"),
+            ("0.10000000000000000001", "0.1"),
+            ("999.99999999999999999", "1000"),
+            ("1e-400", "0"),
+            ("9007199254740993", "9007199254740993"),
+            ("9007199254740993.0", "9007199254740992"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("18446744073709551617", "18446744073709551616"),
+            ("-9223372036854775901", "-9223372036854775808"),
+            ("1e23", "99999999999999991611392"),
+        ] {
+            assert_eq!(Number::read(text).rounded(), Number::read(rounded), "{text}");
+            assert_eq!(Number::read(text).rounded().rounded(), Number::read(rounded), "{text}");
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //! - What a set says has one reading. There are no short forms, and a set with an unknown field, an unknown operator, a
 //!   value of a wrong type, a key that stands twice or a constraint that could never fail is refused ([`Malformed`]).
 //! - A constraint holds only if its path leads to a value of the type that it is about (`constraint.rs` has a table).
-//! - Numbers are compared exactly, and only with numbers.
+//! - Numbers are compared exactly, and only with numbers. Whoever gets a call may round them, so it must be allowed for
+//!   the nearest floats, too ([`Arguments::judge`]).
 //! - Arguments are read once ([`Arguments`]), with every digit of their numbers. A key that stands twice is refused, so
 //!   their text has one reading, and whoever makes the call sends it on as it is.
 //! - Texts are compared by code points. Nothing is normalized: two spellings of `é` are different texts, and so are a
@@ -32,7 +33,6 @@ mod counts;
 mod covers;
 mod decide;
 mod exact;
-mod json;
 mod malformed;
 mod path;
 mod pattern;
@@ -51,7 +51,6 @@ pub use counts::{Counts, InMemory, Take, Taken};
 pub use covers::covers;
 pub use decide::{Call, Denied, Grant, decide};
 pub use exact::{Number, Tree, Unit};
-pub use json::Unreadable;
 pub use malformed::{Malformed, Why};
 pub use path::BadPath;
 pub use pattern::{BadPattern, Pattern};

@@ -3,7 +3,6 @@
 use crate::bound::{
     DEEPEST_CONSTRAINT, LARGEST_SCHEMA, LARGEST_SET, LARGEST_VALUE, MOST_CAPABILITIES, MOST_CONSTRAINTS, MOST_LISTED,
 };
-use crate::json::Unreadable;
 use crate::path::BadPath;
 use crate::pattern::BadPattern;
 
@@ -23,7 +22,7 @@ pub struct Malformed {
 pub enum Why {
     /// The text is no JSON, or has several readings.
     #[error("can't be read: {0}")]
-    Unreadable(#[source] Unreadable),
+    Unreadable(#[source] serde_json::Error),
     /// A value has another type than it must have.
     #[error("must be {wanted}, and is {found}")]
     Type {

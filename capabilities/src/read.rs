@@ -1,17 +1,16 @@
 //! Reads a set of capabilities. Whatever is not exactly in its form is refused, with its place.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
-
-use serde_json::{Map, Value};
 
 use crate::bound::{
     DEEPEST_CONSTRAINT, LARGEST_SCHEMA, LARGEST_SET, LARGEST_VALUE, MOST_CAPABILITIES, MOST_CONSTRAINTS, MOST_LISTED,
 };
 use crate::constraint::{Constraint, Test};
-use crate::exact::Tree;
+use crate::exact::{Number, Tree};
 use crate::path::Path;
 use crate::refusal::quote;
-use crate::{Approval, Capability, Malformed, Pattern, Set, Why, json};
+use crate::{Approval, Capability, Malformed, Pattern, Set, Why};
 
 /// The field in which a set stands.
 const ROOT: &str = "capabilities";
@@ -35,11 +34,11 @@ fn bad<T>(at: impl Into<String>, why: impl Into<Why>) -> Result<T> {
     Err(Malformed { at: at.into(), why: why.into() })
 }
 
-fn wrong<T>(at: impl Into<String>, wanted: &'static str, found: &Value) -> Result<T> {
+fn wrong<T>(at: impl Into<String>, wanted: &'static str, found: &Tree) -> Result<T> {
     let found = match found {
-        Value::Null => "null".to_owned(),
-        Value::Array(_) => "a list".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
+        Tree::Null => "null".to_owned(),
+        Tree::List(_) => "a list".to_owned(),
+        Tree::Object(_) => "an object".to_owned(),
         scalar => quote(&scalar.to_string()),
     };
     bad(at, Why::Type { wanted, found })
@@ -50,8 +49,8 @@ pub(crate) fn set(text: &str) -> Result<Set> {
     if text.len() > LARGEST_SET {
         return bad(ROOT, Why::LargeSet);
     }
-    let value = json::read(text).or_else(|error| bad(ROOT, Why::Unreadable(error)))?;
-    let Value::Array(items) = value else { return wrong(ROOT, "a list of capabilities", &value) };
+    let value = Tree::read(text).or_else(|error| bad(ROOT, Why::Unreadable(error)))?;
+    let Tree::List(items) = value else { return wrong(ROOT, "a list of capabilities", &value) };
     if items.len() > MOST_CAPABILITIES {
         return bad(ROOT, Why::Capabilities);
     }
@@ -60,13 +59,13 @@ pub(crate) fn set(text: &str) -> Result<Set> {
     Ok(Set { capabilities })
 }
 
-fn capability(value: Value, at: &str) -> Result<Capability> {
-    let Value::Object(mut map) = value else {
+fn capability(value: Tree, at: &str) -> Result<Capability> {
+    let Tree::Object(mut map) = value else {
         return wrong(at, "an object such as {\"pattern\": \"transfer\", \"max_calls\": 3}", &value);
     };
     let in_field = |field: &str| format!("{at}.{field}");
     let Some(pattern) = map.remove("pattern") else { return bad(at, Why::Missing("pattern")) };
-    let Value::String(text) = &pattern else { return wrong(in_field("pattern"), "a text", &pattern) };
+    let Tree::Text(text) = &pattern else { return wrong(in_field("pattern"), "a text", &pattern) };
     let pattern = Pattern::new(text).or_else(|why| bad(in_field("pattern"), why))?;
     let constraints = match map.remove("constraints") {
         None => Vec::new(),
@@ -80,8 +79,10 @@ fn capability(value: Value, at: &str) -> Result<Capability> {
     let (max_argument_bytes, max_result_bytes) = (count("max_argument_bytes")?, count("max_result_bytes")?);
     let timeout_ms = count("timeout_ms")?;
     nothing_else(&map, at, FIELDS)?;
+    let rounded: Vec<_> = constraints.iter().map(Constraint::rounded).collect();
     Ok(Capability {
         pattern,
+        rounded: (rounded != constraints).then_some(rounded),
         constraints,
         max_calls,
         arguments,
@@ -93,8 +94,8 @@ fn capability(value: Value, at: &str) -> Result<Capability> {
     })
 }
 
-fn approval(value: Value, at: &str) -> Result<Approval> {
-    let Value::Object(mut map) = value else { return wrong(at, "an object such as {\"next\": 5}", &value) };
+fn approval(value: Tree, at: &str) -> Result<Approval> {
+    let Tree::Object(mut map) = value else { return wrong(at, "an object such as {\"next\": 5}", &value) };
     let in_field = |field: &str| format!("{at}.{field}");
     let next = map.remove("next").map(|value| calls(&value, &in_field("next"))).transpose()?;
     let timeout_ms = map.remove("timeout_ms").map(|value| count(&value, &in_field("timeout_ms"))).transpose()?;
@@ -102,31 +103,35 @@ fn approval(value: Value, at: &str) -> Result<Approval> {
     Ok(Approval { next: next.unwrap_or(NonZeroU32::MIN), timeout_ms })
 }
 
-fn nothing_else(rest: &Map<String, Value>, at: &str, known: &'static str) -> Result<()> {
+fn nothing_else(rest: &BTreeMap<String, Tree>, at: &str, known: &'static str) -> Result<()> {
     match rest.keys().next() {
         Some(field) => bad(at, Why::UnknownField { field: quote(&format!("{field:?}")), known }),
         None => Ok(()),
     }
 }
 
-/// A whole number from 1 on, however it is written: 3.0 is 3. Above 2^53, floats no longer have every integer.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-fn count(value: &Value, at: &str) -> Result<NonZeroU64> {
-    const EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
-    let whole = |float: f64| (float.fract() == 0.0 && (0.0..=EXACT).contains(&float)).then_some(float as u64);
-    match value.as_u64().or_else(|| value.as_f64().and_then(whole)).and_then(NonZeroU64::new) {
-        Some(count) => Ok(count),
-        None => wrong(at, "a whole number from 1 on", value),
-    }
+/// A whole number from 1 on, however it is written: 3.0 is 3.
+fn count(value: &Tree, at: &str) -> Result<NonZeroU64> {
+    whole(value, at, "at most 18446744073709551615")
 }
 
 /// A number of calls.
-fn calls(value: &Value, at: &str) -> Result<NonZeroU32> {
-    NonZeroU32::try_from(count(value, at)?).or_else(|_| wrong(at, "at most 4294967295", value))
+fn calls(value: &Tree, at: &str) -> Result<NonZeroU32> {
+    whole(value, at, "at most 4294967295")
 }
 
-fn json_schema(value: Value, at: &str) -> Result<Value> {
-    if !value.is_object() {
+/// A whole number from 1 on that is not too large. `most` says how large it may be.
+fn whole<T: TryFrom<NonZeroU64>>(value: &Tree, at: &str, most: &'static str) -> Result<T> {
+    let number = match value {
+        Tree::Number(number) if number.is_integer() && *number >= Number::from(1) => number,
+        _ => return wrong(at, "a whole number from 1 on", value),
+    };
+    let whole = number.as_u64().and_then(NonZeroU64::new).and_then(|whole| whole.try_into().ok());
+    whole.map_or_else(|| wrong(at, most, value), Ok)
+}
+
+fn json_schema(value: Tree, at: &str) -> Result<Tree> {
+    if !matches!(value, Tree::Object(_)) {
         return wrong(at, "a JSON Schema, which is an object", &value);
     }
     if value.to_string().len() > LARGEST_SCHEMA {
@@ -142,8 +147,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn list(&mut self, value: Value, at: &str, depth: usize) -> Result<Vec<Constraint>> {
-        let Value::Array(items) = value else { return wrong(at, "a list of constraints", &value) };
+    fn list(&mut self, value: Tree, at: &str, depth: usize) -> Result<Vec<Constraint>> {
+        let Tree::List(items) = value else { return wrong(at, "a list of constraints", &value) };
         if items.is_empty() {
             return bad(at, Why::Empty("leave the list out, or say what must hold"));
         }
@@ -151,12 +156,12 @@ impl Reader {
         items.map(|(n, item)| self.one(item, &format!("{at}[{n}]"), depth)).collect()
     }
 
-    fn one(&mut self, value: Value, at: &str, depth: usize) -> Result<Constraint> {
+    fn one(&mut self, value: Tree, at: &str, depth: usize) -> Result<Constraint> {
         self.read += 1;
         if self.read > MOST_CONSTRAINTS {
             return bad(at, Why::Constraints);
         }
-        let Value::Object(mut map) = value else { return wrong(at, FORM, &value) };
+        let Tree::Object(mut map) = value else { return wrong(at, FORM, &value) };
         let group = [("and", Constraint::All as fn(_) -> _), ("or", Constraint::Any)];
         for (word, make) in group {
             if let Some(list) = map.remove(word) {
@@ -171,15 +176,15 @@ impl Reader {
         let Some(op) = map.remove("op") else { return bad(at, Why::Missing("op")) };
         let value = map.remove("value");
         nothing_else(&map, at, CONSTRAINT)?;
-        let Value::String(text) = &path else { return wrong(format!("{at}.path"), "a text", &path) };
+        let Tree::Text(text) = &path else { return wrong(format!("{at}.path"), "a text", &path) };
         let path = Path::new(text).or_else(|why| bad(format!("{at}.path"), why))?;
         Ok(Constraint::At(path, test(&op, value, at)?))
     }
 }
 
-fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
+fn test(op: &Tree, value: Option<Tree>, at: &str) -> Result<Test> {
     let at_op = || format!("{at}.op");
-    let Value::String(text) = op else { return wrong(at_op(), "a text", op) };
+    let Tree::Text(text) = op else { return wrong(at_op(), "a text", op) };
     let Some(op) = Test::OPS.into_iter().find(|known| known == text) else {
         return bad(at_op(), Why::UnknownOp { op: quote(&format!("{text:?}")), known: Test::OPS.join(", ") });
     };
@@ -196,16 +201,16 @@ fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
         return bad(at, Why::LargeValue);
     }
     match op {
-        "==" => Ok(Test::Equal((&value).into())),
-        "!=" if value.is_null() => bad(at, Why::NotNull("!=")),
-        "!=" => Ok(Test::NotEqual((&value).into())),
+        "==" => Ok(Test::Equal(value)),
+        "!=" if value == Tree::Null => bad(at, Why::NotNull("!=")),
+        "!=" => Ok(Test::NotEqual(value)),
         "in" => listed(value, &at).map(Test::In),
         "not in" => match listed(value, &at)? {
             list if list.contains(&Tree::Null) => bad(at, Why::NotNull("not in")),
             list => Ok(Test::NotIn(list)),
         },
         "starts" | "ends" | "contains" => {
-            let Value::String(part) = value else { return wrong(at, "a text", &value) };
+            let Tree::Text(part) = value else { return wrong(at, "a text", &value) };
             match op {
                 _ if part.is_empty() => bad(at, Why::Empty("every text starts with, ends with and contains it")),
                 "starts" => Ok(Test::Starts(part)),
@@ -214,8 +219,7 @@ fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
             }
         }
         _ => {
-            let Value::Number(bound) = &value else { return wrong(at, "a number", &value) };
-            let bound = bound.into();
+            let Tree::Number(bound) = value else { return wrong(at, "a number", &value) };
             Ok(match op {
                 "<" => Test::Less(bound),
                 "<=" => Test::AtMost(bound),
@@ -226,11 +230,11 @@ fn test(op: &Value, value: Option<Value>, at: &str) -> Result<Test> {
     }
 }
 
-fn listed(value: Value, at: &str) -> Result<Vec<Tree>> {
-    let Value::Array(list) = value else { return wrong(at, "a list of values", &value) };
+fn listed(value: Tree, at: &str) -> Result<Vec<Tree>> {
+    let Tree::List(list) = value else { return wrong(at, "a list of values", &value) };
     match list.len() {
         0 => bad(at, Why::Empty("name the values")),
-        1..=MOST_LISTED => Ok(list.iter().map(Tree::from).collect()),
+        1..=MOST_LISTED => Ok(list),
         _ => bad(at, Why::Listed),
     }
 }

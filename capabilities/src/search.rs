@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::capability::Capability;
-use crate::constraint::Unmet;
+use crate::constraint::{Constraint, Unmet};
 use crate::decide::{Call, Grant};
 use crate::refusal::{Reason, Refusal, Tried, quote};
-use crate::{At, Rules, Schemas, Take};
+use crate::{At, Rules, Schemas, Take, Tree};
 
 /// A search for the capabilities that take a call: one in each set. [`crate::decide()`] is the whole way for counts
 /// that answer at once. Others ask their counts for [`Search::takes`], and go on with [`Search::exhausted`] or
@@ -100,10 +100,9 @@ impl<'a, S: Schemas> Search<'a, S> {
         if let Some(max) = capability.max_argument_bytes.filter(|max| bytes > max.get()) {
             return Err(Reason::Size { bytes, max: max.get() });
         }
-        for constraint in &capability.constraints {
-            let unmet = arguments.readings().try_for_each(|tree| constraint.check(tree));
-            unmet.map_err(|Unmet { constraint, actual }| Reason::Constraint { constraint, actual })?;
-        }
+        let all = |all: &[Constraint], tree: &Tree| all.iter().try_for_each(|constraint| constraint.check(tree));
+        let unmet = arguments.judge(&capability.constraints[..], capability.rounded.as_deref(), all);
+        unmet.map_err(|Unmet { constraint, actual }| Reason::Constraint { constraint, actual })?;
         match capability.arguments {
             Some(_) => self.schemas.arguments(at, arguments).map_err(|why| Reason::Schema(quote(&why))),
             None => Ok(()),

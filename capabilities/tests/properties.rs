@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use random::{Asked, approved, asked, set, tightened, unvalued};
 use serde_json::{Value, json};
-use thermae_capabilities::{Approval, Arguments, Call, Grant, InMemory, Rules, Set, Unchecked, covers, decide};
+use thermae_capabilities::{Approval, Arguments, Call, Grant, InMemory, Number, Rules, Set, Unchecked, covers, decide};
 use thermae_testkit::hostile;
 
 fn read(set: &Value) -> Rules {
@@ -209,6 +209,76 @@ proptest! {
             prop_assert!(in_schema(&text), "{text}");
         }
         let _ = Arguments::read(&text);
+    }
+}
+
+/// Numbers, and ten times what a program makes of each whose numbers are integers of 64 bits and floats.
+const CLOSE: [(&str, i128); 14] = [
+    ("0", 0),
+    ("1e-400", 0),
+    ("0.1", 1),
+    ("0.10000000000000000001", 1),
+    ("999.99999999999999999", 10_000),
+    ("1000.0", 10_000),
+    ("9007199254740992", 90_071_992_547_409_920),
+    ("9007199254740993", 90_071_992_547_409_930),
+    ("9007199254740993.0", 90_071_992_547_409_920),
+    ("18446744073709551615", 184_467_440_737_095_516_150),
+    ("18446744073709551616", 184_467_440_737_095_516_160),
+    ("18446744073709551617", 184_467_440_737_095_516_160),
+    ("18446744073709551617.0", 184_467_440_737_095_516_160),
+    ("-18446744073709551617", -184_467_440_737_095_516_160),
+];
+
+/// Each operator about numbers with each bound: the rules, and which of the numbers they let through.
+fn about_numbers() -> Vec<(&'static str, &'static str, Rules, Vec<bool>)> {
+    let ops = ["<", "<=", ">", ">=", "==", "!=", "in", "not in"].into_iter();
+    let tests = ops.flat_map(|op| CLOSE.into_iter().map(move |(bound, _)| (op, bound)));
+    let judged = tests.map(|(op, bound)| {
+        let value = if op.ends_with("in") { format!("[{bound}]") } else { bound.to_owned() };
+        let constraint = format!(r#"{{"path": "n", "op": "{op}", "value": {value}}}"#);
+        let set = Set::from_json(&format!(r#"[{{"pattern": "t", "constraints": [{constraint}]}}]"#)).unwrap();
+        let rules = Rules::new(set);
+        let allows = |(n, _): &(&str, i128)| {
+            let arguments = Arguments::read(&format!(r#"{{"n": {n}}}"#)).unwrap();
+            let call = Call { tool: "t", arguments: &arguments };
+            decide(&rules, call, &Unchecked, &InMemory::default()).is_ok()
+        };
+        let allowed = CLOSE.iter().map(allows).collect();
+        (op, bound, rules, allowed)
+    });
+    judged.collect()
+}
+
+#[test]
+fn a_constraint_holds_for_numbers_as_written_and_for_their_nearest_floats() {
+    fn holds<T: PartialOrd>(n: &T, op: &str, bound: &T) -> bool {
+        match op {
+            "<" => n < bound,
+            "<=" => n <= bound,
+            ">" => n > bound,
+            ">=" => n >= bound,
+            "==" | "in" => n == bound,
+            _ => n != bound,
+        }
+    }
+    for (op, bound, _, allowed) in about_numbers() {
+        let (_, near_bound) = CLOSE.iter().find(|(text, _)| *text == bound).unwrap();
+        for ((n, near), allowed) in CLOSE.iter().zip(allowed) {
+            let both = holds(&Number::read(n), op, &Number::read(bound)) && holds(near, op, near_bound);
+            assert_eq!(allowed, both, "{n} {op} {bound}");
+        }
+    }
+}
+
+#[test]
+fn a_constraint_on_close_numbers_covers_only_what_follows_from_it() {
+    let all = about_numbers();
+    for (op, bound, a, allowed) in &all {
+        for (op_of_b, bound_of_b, b, of_b) in &all {
+            let follows = of_b.iter().zip(allowed).all(|(of_b, of_a)| *of_a || !of_b);
+            assert!(follows || !covers(a, b), "{op} {bound} does not cover {op_of_b} {bound_of_b}");
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use jsonschema::Validator;
 use serde::Deserialize;
-use serde_json::Value;
 use thermae_capabilities::{Arguments, At, Call, InMemory, Rules, Schemas, Set, Tree, covers, decide};
 use thermae_testkit::page;
 
@@ -68,20 +67,19 @@ struct Covers {
 struct Compiled<'a>(&'a Rules);
 
 impl Compiled<'_> {
-    fn check(schema: Option<&Value>, value: &Tree) -> Result<(), String> {
-        let schema: Validator = jsonschema::validator_for(schema.unwrap()).unwrap();
+    fn check(schema: &Tree, value: &Tree) -> Result<(), String> {
+        let schema: Validator = jsonschema::validator_for(&schema.to_value()).unwrap();
         schema.validate(&value.to_value()).map_err(|error| error.to_string())
     }
 }
 
 impl Schemas for Compiled<'_> {
     fn arguments(&self, at: At, arguments: &Arguments) -> Result<(), String> {
-        let schema = self.0.get(at).unwrap().arguments();
-        arguments.readings().try_for_each(|tree| Self::check(schema, tree))
+        arguments.judge(self.0.get(at).unwrap().arguments().unwrap(), None, Self::check)
     }
 
     fn result(&self, at: At, result: &Tree, _: usize) -> Result<(), String> {
-        Self::check(self.0.get(at).unwrap().result(), result)
+        Self::check(self.0.get(at).unwrap().result().unwrap(), result)
     }
 }
 

@@ -126,17 +126,16 @@ impl Schema {
     /// It is not JSON, has a key twice, is not a schema, points outside itself, is too deep, or has a pattern that can't
     /// be read.
     pub(super) fn read(text: &str) -> Result<Self, Error> {
-        let mut numbers = Numbers::default();
-        let schema = numbers.tree(&Tree::read(text)?);
-        Self::with(schema, numbers)
+        Self::compile(&Tree::read(text)?)
     }
 
     /// Compiles a schema that has been read already.
     ///
     /// # Errors
     /// It is not a schema, points outside itself, is too deep, or has a pattern that can't be read.
-    pub(super) fn compile(schema: &Value) -> Result<Self, Error> {
-        Self::with(schema.clone(), Numbers::default())
+    pub(super) fn compile(schema: &Tree) -> Result<Self, Error> {
+        let mut numbers = Numbers::default();
+        Self::with(numbers.tree(schema), numbers)
     }
 
     fn with(mut schema: Value, numbers: Numbers) -> Result<Self, Error> {

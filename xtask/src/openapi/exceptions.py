@@ -54,13 +54,6 @@ def two_jobs_of_one_id(failure: Failure, case: Case, response: Response) -> bool
     return refused and re.search(r"^/jobs/\d+: two jobs have the id ", detail(response)) is not None
 
 
-def a_wide_integer(failure: Failure, case: Case, response: Response) -> bool:
-    """Integers in a capability have at most 64 bits. JSON Schema can't say so of any JSON."""
-    takes = operation(case, "submitRun", "submitBatch", "mintToken", "narrowToken")
-    refused = isinstance(failure, RejectedPositiveData) and takes
-    return refused and re.search(r"the integer -?\d{19,} has more than 64 bits", detail(response)) is not None
-
-
 def a_position_that_no_pattern_tells(failure: Failure, case: Case, response: Response) -> bool:
     """A path has no digits of other scripts for a position, and none of more than 64 bits. Patterns can't say so."""
     takes = operation(case, "submitRun", "submitBatch", "mintToken", "narrowToken")
@@ -117,7 +110,6 @@ EXCEPTIONS = [
     an_event_that_the_run_does_not_have,
     two_keys_that_differ,
     two_jobs_of_one_id,
-    a_wide_integer,
     a_position_that_no_pattern_tells,
     a_text_that_no_program_gets,
     a_name_outside_of_its_pattern,

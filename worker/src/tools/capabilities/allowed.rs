@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 use thermae_capabilities::{
     Arguments, At, BadArguments, BadResult, Call, Capability, Counts, Denied, Grant, InMemory, Rules, Schemas, Set,
@@ -47,6 +46,8 @@ pub(crate) struct Allowed {
 #[derive(Default)]
 struct Compiled {
     arguments: HashMap<At, Schema>,
+    /// What rounded arguments must match, if that is something else.
+    rounded: HashMap<At, Schema>,
     results: HashMap<At, Schema>,
 }
 
@@ -64,13 +65,17 @@ impl Allowed {
         };
         let mut schemas = Compiled::default();
         for (at, capability) in rules.capabilities() {
-            let compile = |field, schema: Option<&Value>| {
-                let bad = |error: schema::Error| Error::Schema { at, field, why: error.brief() };
-                schema.map(|schema| Schema::compile(schema).map_err(bad)).transpose()
-            };
-            let (arguments, results) = (&mut schemas.arguments, &mut schemas.results);
-            arguments.extend(compile("arguments", capability.arguments())?.map(|schema| (at, schema)));
-            results.extend(compile("result", capability.result())?.map(|schema| (at, schema)));
+            let bad = |field| move |error: schema::Error| Error::Schema { at, field, why: error.brief() };
+            if let Some(schema) = capability.arguments() {
+                schemas.arguments.insert(at, Schema::compile(schema).map_err(bad("arguments"))?);
+                let rounded = schema.rounded();
+                if rounded != *schema {
+                    schemas.rounded.insert(at, Schema::compile(&rounded).map_err(bad("arguments"))?);
+                }
+            }
+            if let Some(schema) = capability.result() {
+                schemas.results.insert(at, Schema::compile(schema).map_err(bad("result"))?);
+            }
         }
         let yeses = Yeses::default();
         Ok(Some(Self { rules, schemas, counts: InMemory::default(), own, spent: Spent::default(), token, yeses }))
@@ -184,17 +189,16 @@ fn cost(schemas: &HashMap<At, Schema>, bytes: usize) -> usize {
 
 impl Schemas for Compiled {
     fn arguments(&self, at: At, arguments: &Arguments) -> Result<(), String> {
-        let schema = self.arguments.get(&at);
-        arguments.readings().try_for_each(|tree| check(schema, tree, arguments.text().len()))
+        let check = |schema: &Schema, tree: &Tree| schema.check(tree, arguments.text().len());
+        let judged = arguments.judge(self.arguments.get(&at).ok_or(MISSING)?, self.rounded.get(&at), check);
+        judged.map_err(|mismatch| mismatch.why())
     }
 
     fn result(&self, at: At, result: &Tree, bytes: usize) -> Result<(), String> {
-        check(self.results.get(&at), result, bytes)
+        let schema = self.results.get(&at).ok_or(MISSING)?;
+        schema.check(result, bytes).map_err(|mismatch| mismatch.why())
     }
 }
 
-/// Checks a value that had this many bytes. A schema that is not there fits nothing.
-fn check(schema: Option<&Schema>, value: &Tree, bytes: usize) -> Result<(), String> {
-    let schema = schema.ok_or("there is no such schema")?;
-    schema.check(value, bytes).map_err(|mismatch| mismatch.why())
-}
+/// A schema that is not there fits nothing.
+const MISSING: &str = "there is no such schema";

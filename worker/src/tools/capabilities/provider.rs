@@ -166,6 +166,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_schema_of_a_capability_judges_numbers_as_they_are_written_and_as_floats() {
+        // Each schema, what it allows, and what it refuses.
+        for (schema, good, bad) in [
+            (r#"{"const": 18446744073709551617}"#, "18446744073709551617", "18446744073709551616"),
+            (r#"{"enum": [1, [18446744073709551617]]}"#, "[18446744073709551617]", "[18446744073709551618]"),
+            // A tool that rounds can't tell the two apart.
+            (r#"{"not": {"const": 18446744073709551617}}"#, "18446744073709551615", "18446744073709551616"),
+            (r#"{"maximum": 999.99999999999999999}"#, "999.99999999999999999", "1000"),
+            (r#"{"exclusiveMaximum": 1000}"#, "999.9999999999999", "999.99999999999999999"),
+            (r#"{"minimum": 18446744073709551617}"#, "18446744073709551617", "18446744073709551616"),
+        ] {
+            let set = format!(r#"[{{"pattern": "t", "arguments": {{"properties": {{"n": {schema}}}}}}}]"#);
+            let (capable, _, gate) = under(Some(&set));
+            let arguments = [good, bad].map(|n| format!(r#"{{"n": {n}}}"#));
+            assert_eq!(ask(&capable, &gate, "t", &arguments[0]).await.as_ref(), Ok(&arguments[0]), "{schema}");
+            let error = ask(&capable, &gate, "t", &arguments[1]).await.unwrap_err();
+            assert!(error.contains("do not match its schema"), "{schema}: {error}");
+        }
+    }
+
+    #[tokio::test]
     async fn without_capabilities_a_call_passes_as_it_came() {
         let (capable, echo, gate) = under(None);
         let twice = r#"{"a": 1, "a": 2}"#;
