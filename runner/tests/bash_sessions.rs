@@ -7,8 +7,14 @@ use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
 
 const SOFT: fn() -> End = || End::TimedOut { limit: "wall".into(), soft: true };
 
-fn short() -> Limits {
-    Limits { wall_ms: 300, grace_ms: 10_000, ..limits() }
+fn patient() -> Limits {
+    Limits { grace_ms: 60_000, ..limits() }
+}
+
+/// A program that ends with its wall-clock time. A command that bash is about to start can miss the interrupt. Bash
+/// itself heeds it when that command has ended, so none takes long here.
+fn too_long() -> Run {
+    Run { limits: Limits { wall_ms: 300, ..patient() }, ..bash_session("s", "while :; do sleep 0.1; done") }
 }
 
 /// Sets up everything that a session keeps.
@@ -32,11 +38,9 @@ fn directory_environment_functions_and_options_persist() {
 
 #[test]
 fn a_cancelled_program_leaves_its_shell_as_it_was() {
-    let mut runner = Runner::patient();
-    let limits = Limits { grace_ms: 60_000, ..limits() };
+    let (mut runner, limits) = (Runner::patient(), patient());
     runner.run(&bash_session("s", STATE)).ok();
-    // A command that bash is about to start can miss the interrupt. Bash itself heeds it when that command has ended, so
-    // no command takes long here.
+    // No command takes long here, as in `too_long`.
     for code in [
         "echo on; while :; do sleep 0.1; done; echo never",
         "echo on; while :; do :; done",
@@ -114,22 +118,30 @@ fn each_program_is_a_file() {
 
 #[test]
 fn an_interrupt_ends_the_program_and_not_the_session() {
-    let mut runner = Runner::new();
+    let mut runner = Runner::patient();
     runner.run(&bash_session("s", STATE)).ok();
-    for code in
-        ["sleep 60\necho never", "while :; do :; done", "g() { sleep 60; }; g; echo never", "(sleep 60); echo never"]
-    {
-        let outcome = runner.run(&Run { limits: short(), ..bash_session("s", code) });
+    let interrupted = |runner: &mut Runner, code: &str| {
+        let run = runner.begin(&Run { limits: patient(), ..bash_session("s", code) });
+        runner.wait_process(&["sleep", "60"]);
+        runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
+        let outcome = runner.wait(run);
+        assert_eq!(outcome.end(), &End::Interrupted, "{code}: {outcome:?}");
+        assert!(outcome.exit.as_ref().unwrap().session_lives, "{code}");
+        outcome.out()
+    };
+    for code in ["sleep 60\necho never", "g() { sleep 60; }; g; echo never", "(sleep 60); echo never"] {
+        assert_eq!(interrupted(&mut runner, code), "", "{code}");
+    }
+    for code in ["while :; do :; done", &too_long().code] {
+        let outcome = runner.run(&Run { code: code.into(), ..too_long() });
         assert_eq!((outcome.end(), outcome.out().as_str()), (&SOFT(), ""), "{code}: {outcome:?}");
         assert!(outcome.exit.unwrap().session_lives, "{code}");
     }
     assert_eq!(runner.run(&bash_session("s", SHOW)).ok(), SHOWN);
-    let trapped = "trap 'echo caught' INT; sleep 60; echo after";
-    let outcome = runner.run(&Run { limits: short(), ..bash_session("s", trapped) });
-    assert_eq!((outcome.end(), outcome.out().as_str()), (&SOFT(), "caught\nafter\n"));
     // The program's own trap stays.
-    let outcome = runner.run(&Run { limits: short(), ..bash_session("s", "sleep 60; echo again") });
-    assert_eq!((outcome.end(), outcome.out().as_str()), (&SOFT(), "caught\nagain\n"));
+    let trapped = "trap 'echo caught' INT; sleep 60; echo after";
+    assert_eq!(interrupted(&mut runner, trapped), "caught\nafter\n");
+    assert_eq!(interrupted(&mut runner, "sleep 60; echo again"), "caught\nagain\n");
 }
 
 #[test]
@@ -167,7 +179,7 @@ fn traps_on_exit_run_when_the_program_ends() {
 
 #[test]
 fn background_jobs_go_on_and_print_to_nobody_later() {
-    let mut runner = Runner::new();
+    let mut runner = Runner::patient();
     let code = "mkfifo go; (trap '' PIPE; read < go; echo late; echo done > /tmp/done) & echo $!";
     let pid = runner.run(&bash_session("s", code)).ok();
     let outcome =
@@ -178,7 +190,7 @@ fn background_jobs_go_on_and_print_to_nobody_later() {
     runner.run(&bash_session("s", code)).ok();
     assert_eq!(runner.run(&bash_session("s", "kill -0 $(cat pid) && echo alive")).ok(), "alive\n");
     // An interrupt is not for them.
-    let outcome = runner.run(&Run { limits: short(), ..bash_session("s", "sleep 60") });
+    let outcome = runner.run(&too_long());
     assert_eq!(outcome.end(), &SOFT());
     assert_eq!(runner.run(&bash_session("s", "kill -0 $(cat pid) && echo alive")).ok(), "alive\n");
 }

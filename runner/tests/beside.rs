@@ -292,7 +292,7 @@ fn a_session_that_ends_takes_its_commands_along() {
     let mut runner = with_session();
     for end in ["close", "exit", "kill", "timeout"] {
         runner.run(&session("s", "x = 1")).ok();
-        let short = Limits { wall_ms: 300, grace_ms: 0, ..limits() };
+        let short = Limits { wall_ms: 2000, grace_ms: 0, ..limits() };
         let hang = Run { limits: short, ..session("s", "import time\nprint('on', flush=True)\ntime.sleep(60)") };
         let run = match end {
             "kill" => Some(busy(&mut runner, "import time\ntime.sleep(60)")),

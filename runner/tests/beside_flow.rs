@@ -101,7 +101,8 @@ fn the_last_output_waits_for_credit_and_then_the_run_ends() {
         runner.step();
     }
     // It has ended when its process is gone, but not its output.
-    runner.beside(&shell("s", "while [ $(ls -d /proc/[0-9]* | wc -l) -gt 5 ]; do :; done")).ok();
+    let gone = "while [ $(ls -d /proc/[0-9]* | wc -l) -gt 5 ]; do :; done";
+    runner.beside(&shell("s", gone)).ok();
     runner.ping();
     assert!(runner.so_far(number).exit.is_none());
     runner.allow(number, 1 << 20);
@@ -112,7 +113,8 @@ fn the_last_output_waits_for_credit_and_then_the_run_ends() {
     );
     // A kill means that nobody takes the rest, and does not change how it ended.
     let number = runner.begin_beside(&narrow("head -c 30000 /dev/zero; touch over; exit 3"));
-    runner.beside(&shell("s", "while [ ! -e over ]; do :; done; sleep 0.2")).ok();
+    runner.beside(&shell("s", &format!("while [ ! -e over ]; do :; done; {gone}"))).ok();
+    runner.ping();
     runner.kill(number);
     let outcome = runner.wait(number);
     assert_eq!((outcome.end(), outcome.stdout.len()), (&End::Exited { code: 3 }, 100));

@@ -78,7 +78,7 @@ fn a_fork_bomb_counts_against_the_session_and_leaves_commands_possible() {
         .begin_beside(&shell("s", "f() { f | f & }; echo on; f 2>/dev/null; while :; do sleep 1; done 2>/dev/null"));
     runner.wait_output(bomb, "on");
     // No process of the session can fork as long as the bomb fills its bound, but a command needs no fork.
-    let few = "import os\ncount = 0\nfor n in range(200):\n    try: pid = os.fork()\n    except BlockingIOError: break\n    if pid == 0:\n        import time; time.sleep(5); os._exit(0)\n    count += 1\nprint(count <= 64)\nos.kill(-1, 9)";
+    let few = "import os\ncount = 0\nfor n in range(200):\n    try: pid = os.fork()\n    except BlockingIOError: break\n    if pid == 0:\n        import time; time.sleep(60); os._exit(0)\n    count += 1\nprint(count <= 64)\nos.kill(-1, 9)";
     assert_eq!(runner.run(&session("s", few)).ok(), "True\n");
     runner.wait(bomb);
     assert_eq!(runner.beside(&argv("s", &["echo", "on"])).ok(), "on\n");

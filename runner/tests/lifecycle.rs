@@ -5,28 +5,8 @@ mod common;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use common::{Runner, limits, preloading, program, session, setup, spec};
+use common::{Runner, below, limits, preloading, program, session, setup, spec};
 use thermae_runner::frames::{End, Frame, Kind, Limits, Run};
-
-/// Pids of the processes below `pid` whose command line contains `text`.
-fn below(pid: u32, text: &str) -> Vec<u32> {
-    let children = |p: u32| -> Vec<u32> {
-        let list = std::fs::read_to_string(format!("/proc/{p}/task/{p}/children")).unwrap_or_default();
-        list.split_whitespace().filter_map(|c| c.parse().ok()).collect()
-    };
-    let (mut found, mut queue) = (Vec::new(), vec![pid]);
-    while let Some(next) = queue.pop() {
-        for child in children(next) {
-            queue.push(child);
-            let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-            if String::from_utf8_lossy(&line).contains(text) {
-                found.push(child);
-            }
-        }
-    }
-    found.sort_unstable();
-    found
-}
 
 /// What only the runner's interpreters have on their command lines.
 const ZYGOTE: &str = "\0-I\0-B\0-c\0";

@@ -13,13 +13,13 @@ fn limited(code: &str, limits: Limits) -> Run {
 
 #[test]
 fn the_wall_clock_interrupts_then_kills() {
-    let mut runner = Runner::new();
-    let short = Limits { wall_ms: 200, grace_ms: 200, ..limits() };
+    let mut runner = Runner::patient();
+    let short = Limits { wall_ms: 3000, grace_ms: 60_000, ..limits() };
     let soft = runner.run(&limited("import time\nprint('in', flush=True)\ntime.sleep(60)", short));
     assert_eq!(soft.end(), &End::TimedOut { limit: "wall".into(), soft: true });
     assert_eq!(soft.out(), "in\n");
     let deaf = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except BaseException:\n        print('no', flush=True)";
-    let hard = runner.run(&limited(deaf, short));
+    let hard = runner.run(&limited(deaf, Limits { grace_ms: 3000, ..short }));
     assert_eq!(hard.end(), &End::TimedOut { limit: "wall".into(), soft: false });
     assert_eq!(hard.out(), "no\n");
     assert_eq!(runner.python("print(1)").ok(), "1\n");
@@ -91,7 +91,7 @@ fn cpu_time_of_children_shows_in_the_usage() {
             assert_eq!(runner.run(&common::session(name, &format!("{code}print(1)"))).ok(), "1\n");
             let later = runner.run(&common::session(name, "time.sleep(0.05)\nprint(2)"));
             assert_eq!(later.ok(), "2\n");
-            assert!(cpu(&later) < Duration::from_millis(100), "{name}: {:?}", cpu(&later));
+            assert!(cpu(&later) < Duration::from_millis(170), "{name}: {:?}", cpu(&later));
         }
     };
     check(&mut Runner::new());
@@ -127,9 +127,10 @@ fn a_run_is_said_to_have_used_at_least_what_its_limit_saw() {
         assert!(cpu(&outcome) >= Duration::from_millis(300), "{code}: {:?}", cpu(&outcome));
     }
     // Other limits end a run with what its children have used, too.
-    let short = Limits { wall_ms: 1000, grace_ms: 0, ..limits() };
-    let outcome = runner.run(&limited(&format!("import os, time\n{child}time.sleep(60)"), short));
-    assert_eq!(outcome.end(), &End::TimedOut { limit: "wall".into(), soft: false });
+    let little = Limits { output_bytes: 1000, ..limits() };
+    let floods = "import os, time\nr, w = os.pipe()\nif os.fork() == 0:\n    while time.process_time() < 0.2: pass\n    os.write(w, b'x')\n    time.sleep(60)\nos.read(r, 1)\nwhile True: print('x' * 100)";
+    let outcome = runner.run(&limited(floods, little));
+    assert_eq!(outcome.end(), &End::OutputLimit);
     assert!(cpu(&outcome) >= Duration::from_millis(100), "{:?}", cpu(&outcome));
 }
 
@@ -186,12 +187,12 @@ fn output_is_cut_at_the_cap() {
 #[test]
 fn a_fork_bomb_ends_within_its_limit() {
     let mut runner = Runner::new();
-    let few = Limits { pids: 16, wall_ms: 3000, ..limits() };
+    let few = Limits { pids: 16, ..limits() };
     let count = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\nexcept OSError as e:\n    print(n, e.errno)";
     let outcome = runner.run(&limited(count, few));
     assert_eq!(outcome.ok(), "15 11\n");
     let bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass";
-    let outcome = runner.run(&limited(bomb, few));
+    let outcome = runner.run(&limited(bomb, Limits { wall_ms: 3000, ..few }));
     assert!(matches!(outcome.end(), End::TimedOut { .. }), "{outcome:?}");
     assert_eq!(runner.python("print(1)").ok(), "1\n");
 }

@@ -33,11 +33,11 @@ fn usage(outcome: &Outcome) -> u64 {
 #[test]
 fn shared_memory_counts() {
     on_both(|runner| {
-        let anonymous = "m = mmap.mmap(-1, 450 << 20)\nfill(m, 450 << 20)\ntime.sleep(10)";
+        let anonymous = "m = mmap.mmap(-1, 450 << 20)\nfill(m, 450 << 20)\ntime.sleep(60)";
         assert_eq!(runner.run(&bounded(anonymous, 256)).end(), &End::OutOfMemory);
-        let files = "held = []\nfor _ in range(10):\n    held.append(os.memfd_create('hoard'))\n    os.write(held[-1], b'x' * (24 << 20))\ntime.sleep(10)";
+        let files = "held = []\nfor _ in range(10):\n    held.append(os.memfd_create('hoard'))\n    os.write(held[-1], b'x' * (24 << 20))\ntime.sleep(60)";
         assert_eq!(runner.run(&bounded(files, 32)).end(), &End::OutOfMemory);
-        let family = "m = mmap.mmap(-1, 100 << 20)\nfill(m, 100 << 20)\nfor _ in range(6):\n    if os.fork() == 0:\n        fill(m, 100 << 20)\n        time.sleep(60)\ntime.sleep(0.3)\nprint('held')";
+        let family = "m = mmap.mmap(-1, 100 << 20)\nfill(m, 100 << 20)\nr, w = os.pipe()\nfor _ in range(6):\n    if os.fork() == 0:\n        fill(m, 100 << 20)\n        os.write(w, b'x')\n        time.sleep(60)\nfor _ in range(6): os.read(r, 1)\ntime.sleep(1)\nprint('held')";
         let outcome = runner.run(&bounded(family, 256));
         assert_eq!(outcome.ok(), "held\n", "what processes share counts once");
         assert!(usage(&outcome) > 100 * MIB, "{}", usage(&outcome));
@@ -51,9 +51,9 @@ fn memory_files_that_nobody_maps_count_where_there_is_a_group() {
     if !runner.ready.warnings.is_empty() {
         return;
     }
-    let let_go = "m = mmap.mmap(-1, 450 << 20)\nfor at in range(0, 450 << 20, 1 << 20):\n    fill(memoryview(m)[at:], 1 << 20)\n    m.madvise(mmap.MADV_DONTNEED, at, 1 << 20)\ntime.sleep(10)";
+    let let_go = "m = mmap.mmap(-1, 450 << 20)\nfor at in range(0, 450 << 20, 1 << 20):\n    fill(memoryview(m)[at:], 1 << 20)\n    m.madvise(mmap.MADV_DONTNEED, at, 1 << 20)\ntime.sleep(60)";
     assert_eq!(runner.run(&bounded(let_go, 256)).end(), &End::OutOfMemory);
-    let segment = "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nl.shmat.restype = ctypes.c_void_p\nn = l.shmget(0, 200 << 20, 0o1600)\nassert n >= 0\na = l.shmat(n, None, 0)\nctypes.memset(a, 1, 200 << 20)\nl.shmdt(ctypes.c_void_p(a))\ntime.sleep(10)";
+    let segment = "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nl.shmat.restype = ctypes.c_void_p\nn = l.shmget(0, 200 << 20, 0o1600)\nassert n >= 0\na = l.shmat(n, None, 0)\nctypes.memset(a, 1, 200 << 20)\nl.shmdt(ctypes.c_void_p(a))\ntime.sleep(60)";
     assert_eq!(runner.run(&bounded(segment, 100)).end(), &End::OutOfMemory);
 }
 
@@ -105,11 +105,20 @@ fn children_count_together() {
         let outcome = runner.run(&bounded(two, 256));
         assert_eq!(outcome.end(), &End::OutOfMemory);
         assert!(usage(&outcome) > 256 * MIB, "{}", usage(&outcome));
-        let honest = two.replace("180", "60").replace("sleep(60)", "sleep(0.2)\n        os._exit(0)") + "\nprint('on')";
+        // All of them hold theirs before one ends, for long enough that the runner looks.
+        let meet = "os.write(full, b'x')\n        os.read(go, 1)\n        time.sleep(1)\n        os._exit(0)";
+        let honest = format!(
+            "go, goes = os.pipe()\nfilled, full = os.pipe()\n{}\nprint('on')",
+            two.replace("180", "60").replace("time.sleep(60)", meet).replacen(
+                "\nos.wait()",
+                "\nfor _ in range(2): os.read(filled, 1)\nos.write(goes, b'xx')\nos.wait()",
+                1
+            )
+        );
         let outcome = runner.run(&bounded(&honest, 256));
         assert_eq!(outcome.ok(), "on\n");
         assert!(usage(&outcome) > 120 * MIB, "{}", usage(&outcome));
-        let pool = "import multiprocessing\ndef f(n):\n    x = bytearray(180 << 20)\n    fill(x, len(x))\n    time.sleep(0.3)\n    return len(x)\nwith multiprocessing.Pool(2) as pool: print(pool.map(f, range(8)))";
+        let pool = "import multiprocessing\ndef f(n):\n    x = bytearray(180 << 20)\n    fill(x, len(x))\n    time.sleep(60)\n    return len(x)\nwith multiprocessing.Pool(2) as pool: print(pool.map(f, range(8)))";
         assert_eq!(runner.run(&bounded(pool, 256)).end(), &End::OutOfMemory);
     });
 }
@@ -118,7 +127,7 @@ fn children_count_together() {
 fn a_process_of_any_name_counts() {
     on_both(|runner| {
         let named = "import ctypes\nctypes.CDLL(None).prctl(15, b'\\xff\\xfe', 0, 0, 0)\n";
-        let two = "for _ in range(2):\n    if os.fork() == 0:\n        x = bytearray(180 << 20)\n        fill(x, len(x))\n        time.sleep(2)\n        os._exit(0)\nos.wait()\nos.wait()";
+        let two = "for _ in range(2):\n    if os.fork() == 0:\n        x = bytearray(180 << 20)\n        fill(x, len(x))\n        time.sleep(60)\n        os._exit(0)\nos.wait()\nos.wait()";
         assert_eq!(runner.run(&bounded(&format!("{named}{two}"), 256)).end(), &End::OutOfMemory);
     });
 }
@@ -126,18 +135,18 @@ fn a_process_of_any_name_counts() {
 #[test]
 fn a_process_whose_first_thread_has_ended_counts() {
     on_both(|runner| {
-        let left = |hold: &str| {
+        let left = |hold: &str, seconds: u32| {
             format!(
-                "import ctypes, threading\nlibc = ctypes.CDLL(None)\ndef hold():\n{hold}    time.sleep(2)\n    os._exit(0)\nfor _ in range(2):\n    if os.fork() == 0:\n        threading.Thread(target=hold).start()\n        libc.syscall({}, 0)\nos.wait()\nos.wait()\nprint('on')",
+                "import ctypes, threading\nlibc = ctypes.CDLL(None)\ndef hold():\n{hold}    time.sleep({seconds})\n    os._exit(0)\nfor _ in range(2):\n    if os.fork() == 0:\n        threading.Thread(target=hold).start()\n        libc.syscall({}, 0)\nos.wait()\nos.wait()\nprint('on')",
                 libc::SYS_exit
             )
         };
         let heap = "    x = bytearray(180 << 20)\n    fill(x, len(x))\n";
         let file = "    for _ in range(9):\n        f = os.memfd_create('x')\n        for _ in range(20): os.write(f, bytes(1 << 20))\n";
         for hold in [heap, file] {
-            assert_eq!(runner.run(&bounded(&left(hold), 256)).end(), &End::OutOfMemory, "{hold}");
+            assert_eq!(runner.run(&bounded(&left(hold, 60), 256)).end(), &End::OutOfMemory, "{hold}");
         }
-        assert_eq!(runner.run(&bounded(&left(&heap.replace("180", "40")), 256)).ok(), "on\n");
+        assert_eq!(runner.run(&bounded(&left(&heap.replace("180", "40"), 1), 256)).ok(), "on\n");
     });
 }
 

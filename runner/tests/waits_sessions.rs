@@ -104,11 +104,12 @@ fn nobody_else_continues_the_program() {
 fn a_message_of_another_process_does_not_continue_the_program() {
     let mut runner = Runner::warm();
     let code = format!(
-        "{FORGER}FD = os.dup(FD)\nif os.fork() == 0:\n    time.sleep(0.6)\n    say(op='display', data={{}})\n    time.sleep(60)\n\
+        "{FORGER}FD = os.dup(FD)\nos.mkfifo('go')\nif os.fork() == 0:\n    open('go').read()\n    say(op='display', data={{}})\n    time.sleep(60)\n\
          print(os.getpid(), flush=True)\ncall(1)\nsay(op='waits', got=0, for_ms=0)\ntime.sleep(60)"
     );
     let run = runner.begin(&calling(&code));
     runner.wait_waits(run, 1);
+    runner.beside(&shell("s", "echo > go")).ok();
     while runner.so_far(run).displays.is_empty() {
         runner.step();
     }

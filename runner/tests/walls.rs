@@ -54,7 +54,7 @@ fn daemons_die_with_their_job() {
     let mut runner = Runner::new();
     let mark = format!("thermae-daemon-{}", std::process::id());
     let daemon = format!(
-        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        import ctypes\n        ctypes.CDLL(None).prctl(15, b'{}')\n        print('up', flush=True)\n        time.sleep(600)\n    os._exit(0)\ntime.sleep(0.3)\nprint('bye')",
+        "import os, time\nready, tells = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        import ctypes\n        ctypes.CDLL(None).prctl(15, b'{}')\n        print('up', flush=True)\n        os.write(tells, b'x')\n        time.sleep(600)\n    os._exit(0)\nos.read(ready, 1)\nprint('bye')",
         &mark[..15]
     );
     let outcome = runner.python(&daemon).ok();
@@ -66,7 +66,7 @@ fn daemons_die_with_their_job() {
             .any(|e| std::fs::read_to_string(e.path().join("comm")).is_ok_and(|c| c.trim() == &mark[..15]))
     };
     // The runner sends the exit and kills the sandbox. The kernel needs a moment for that.
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while alive() {
         assert!(std::time::Instant::now() < until, "the daemon lives on");
         std::thread::yield_now();

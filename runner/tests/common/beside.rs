@@ -9,7 +9,7 @@ use super::{Outcome, Runner};
 pub const WINDOW: u32 = 1 << 20;
 
 fn of(session: &str, work: Work) -> Beside {
-    Beside { session: session.into(), work, wall_ms: 20_000, output_bytes: None, window: WINDOW }
+    Beside { session: session.into(), work, wall_ms: 120_000, output_bytes: None, window: WINDOW }
 }
 
 fn command(session: &str, program: Program) -> Beside {
