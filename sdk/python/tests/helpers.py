@@ -1,6 +1,7 @@
 """Helpers of the tests."""
 
 import asyncio
+import contextlib
 import functools
 import importlib.util
 import json
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -52,6 +53,22 @@ async def soon(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def over_once(condition: Callable[[], Any]) -> AsyncIterator[None]:
+    """As `asyncio.timeout`, but its time is over as soon as the condition holds."""
+    async with asyncio.timeout(None) as limit:
+
+        async def ends() -> None:
+            await soon(condition)
+            limit.reschedule(asyncio.get_running_loop().time())
+
+        ending = asyncio.create_task(ends())
+        try:
+            yield
+        finally:
+            ending.cancel()
 
 
 def program(source: str, *, forks: bool = False) -> "subprocess.Popen[str]":

@@ -23,7 +23,7 @@ class Inbox:
 
     async def receive(self) -> Frame | None:
         """The next frame; `None` at the end. The error of the end is raised."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             arrived = await self._arrived.get()
         if isinstance(arrived, Exception):
             raise arrived

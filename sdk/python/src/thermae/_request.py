@@ -65,6 +65,7 @@ class Request:
         self._reader: asyncio.Future[None] | None = None
         self._ended = False
         self._left = False
+        self._cancelled = False
         self._consumed = 0
         self._room = WINDOW
         self._more_room = asyncio.Event()
@@ -156,8 +157,9 @@ class Request:
             self._connection.post(Frame({"id": self.id, **fields}, payload))
 
     def cancel(self) -> None:
-        """Asks the fleet to cancel the request. Its answers still come."""
-        if not self._ended:
+        """Asks the fleet to cancel the request, once. Its answers still come."""
+        if not self._ended and not self._cancelled:
+            self._cancelled = True
             self._connection.post(Frame({"type": "cancel", "id": self.id}))
 
     def detach(self) -> None:

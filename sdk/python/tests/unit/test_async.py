@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 from bridge_log import Log
-from helpers import on_a_loop
+from helpers import on_a_loop, over_once, soon
 from over_http import of_the_bridge, of_the_embedded_fleet
 
 from thermae import AsyncResult, AsyncSandbox, Job, ThermaeError, errors
-
-
-async def until(condition: object) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.01)
 
 
 @on_a_loop
@@ -70,11 +64,11 @@ async def test_a_thousand_runs_at_once() -> None:
 async def test_a_cancelled_task_cancels_its_job(bridge: Log) -> None:
     async with AsyncSandbox() as box:
         task = asyncio.create_task(box.run("wait", job_id="mine"))
-        await until(lambda: bridge.frames("run"))
+        await soon(lambda: bridge.frames("run"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await until(lambda: bridge.frames("cancel"))
+        await soon(lambda: bridge.frames("cancel"))
         assert box.under_way == {}
         assert bridge.frames("cancel")[0]["id"] == bridge.frames("run")[0]["id"]
         assert (await box.run("print a")).ok
@@ -84,19 +78,21 @@ async def test_a_cancelled_task_cancels_its_job(bridge: Log) -> None:
 async def test_a_run_in_a_timeout_is_cancelled(bridge: Log) -> None:
     async with AsyncSandbox() as box:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
+            async with over_once(lambda: bridge.frames("run")):
                 await box.run("wait")
-        await until(lambda: bridge.frames("cancel"))
+        await soon(lambda: bridge.frames("cancel"))
 
 
 @on_a_loop
 async def test_a_fleet_that_never_answers_is_given_up(bridge: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thermae._request.GRACE", 0.1)
     async with AsyncSandbox() as box:
+        # The bridge is there, so the times that follow are those of the run alone.
+        assert (await box.run("print a")).ok
+        monkeypatch.setattr("thermae._request.GRACE", 0.1)
         with pytest.raises(errors.NoAnswer) as raised:
             await box.run("hold", timeout=0.05, start_within=0.05, job_id="mine")
         assert raised.value.request_id == "mine"
-        await until(lambda: bridge.frames("cancel"))
+        await soon(lambda: bridge.frames("cancel"))
 
 
 @on_a_loop
@@ -105,10 +101,10 @@ async def test_a_stream_that_is_left_early_cancels_its_job(bridge: Log) -> None:
         async with box.stream("print a\nwait") as stream:
             async for _ in stream:
                 break
-        await until(lambda: len(bridge.frames("cancel")) == 1)
+        await soon(lambda: len(bridge.frames("cancel")) == 1)
         async for _ in box.stream("print a\nwait"):
             break
-        await until(lambda: len(bridge.frames("cancel")) == 2)
+        await soon(lambda: len(bridge.frames("cancel")) == 2)
 
 
 @on_a_loop
@@ -121,9 +117,9 @@ async def test_a_batch_reads_an_async_source_and_cancels_what_is_left(bridge: Lo
     async with AsyncSandbox() as box:
         batch = box.batch(jobs(), concurrency=3)
         assert (await anext(batch)).index == 0
-        await until(lambda: len(bridge.frames("run")) >= 3)
+        await soon(lambda: len(bridge.frames("run")) >= 3)
         await batch.aclose()
-        await until(lambda: len(bridge.frames("cancel")) >= 2)
+        await soon(lambda: len(bridge.frames("cancel")) >= 2)
 
         async def broken() -> AsyncIterator[str]:
             yield "wait"
@@ -139,8 +135,8 @@ async def test_a_batch_reads_an_async_source_and_cancels_what_is_left(bridge: Lo
 async def test_cancel_by_id(how: str) -> None:
     async with AsyncSandbox() as box:
         task = asyncio.create_task(box.run(how, job_id="mine"))
-        await until(lambda: box.under_way)
-        await until(lambda: box.under_way["mine"]._request is not None)
+        await soon(lambda: box.under_way)
+        await soon(lambda: box.under_way["mine"]._request is not None)
         assert await box.cancel("mine")
         result = await task
         assert result.status == "cancelled"
@@ -172,7 +168,7 @@ async def test_what_is_under_way_ends_with_the_sandbox() -> None:
     box = AsyncSandbox()
     async with box:
         task = asyncio.create_task(box.run("wait"))
-        await until(lambda: box.under_way and next(iter(box.under_way.values()))._request)
+        await soon(lambda: box.under_way and next(iter(box.under_way.values()))._request)
     with pytest.raises(errors.ConnectionLost, match="closed"):
         await task
     with pytest.raises(errors.SandboxClosed):
@@ -184,7 +180,7 @@ async def test_an_open_that_is_cancelled_leaves_nothing(bridge: Log, monkeypatch
     box = AsyncSandbox()
     monkeypatch.setenv("FAKE_OPENS", "never")
     task = asyncio.create_task(box.connection())
-    await until(lambda: bridge.frames("open"))
+    await soon(lambda: bridge.frames("open"))
     task.cancel()
     monkeypatch.delenv("FAKE_OPENS")
     with pytest.raises(asyncio.CancelledError):
@@ -206,7 +202,7 @@ async def test_many_first_runs_open_one_bridge(bridge: Log) -> None:
 async def test_the_death_of_an_embedded_fleet_is_told_and_not_hidden() -> None:
     async with AsyncSandbox() as box:
         other = asyncio.create_task(box.run("wait", job_id="other"))
-        await until(lambda: box.under_way)
+        await soon(lambda: box.under_way)
         with pytest.raises(errors.ConnectionLost, match="said last: the bridge dies") as raised:
             await box.run("die", job_id="mine")
         assert raised.value.request_id == "mine"
@@ -298,7 +294,7 @@ async def test_a_bridge_that_does_not_read_can_still_be_left() -> None:
     process = connection.transport._process  # type: ignore[attr-defined]
     os.kill(process.pid, signal.SIGSTOP)
     stuck = [asyncio.create_task(box.run("wait", stdin="x" * (4 << 20))) for _ in range(3)]
-    await until(lambda: connection.transport._frames._transport.get_write_buffer_size())  # type: ignore[attr-defined]
+    await soon(lambda: connection.transport._frames._transport.get_write_buffer_size())  # type: ignore[attr-defined]
     for task in stuck:
         task.cancel()
     done = await asyncio.gather(*stuck, return_exceptions=True)
