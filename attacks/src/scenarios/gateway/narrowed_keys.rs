@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::evidence::Evidence;
 use crate::fleet::Site;
+use crate::fleet::broker::unique;
 use crate::fleet::keyed::{ALL, EVERY};
 use crate::fleet::socket::UPGRADE;
 
@@ -14,7 +15,7 @@ wins = "what the key was not made for"
 guard = "each operation names the scopes that it needs, an SDK's connection all that it can use; a job with a session needs the scope of sessions, and whoever may not read is told a run's id and state only"
 control = {}
 held = { opened = [], tried = { min = 41 }, read = [], sessions = ["missing_scope", "missing_scope"] }
-open = { kept_out = [], tried = { min = 41 }, read = ["POST /v1/runs?wait=30s", "POST /v1/runs/told/take-over", "DELETE /v1/runs/told"], sessions = ["200", "200"] }
+open = { kept_out = [], tried = { min = 41 }, read = ["POST /v1/runs?wait=60s", "POST /v1/runs/RUN/take-over", "DELETE /v1/runs/RUN"], sessions = ["200", "200"] }
 "#;
 
 /// The path with something in place of each parameter.
@@ -53,11 +54,13 @@ pub(super) async fn attempt(site: &Site) -> Result<Evidence> {
         }
     }
     let runs = if site.lifted { full } else { gateway.holder("acme", "run")? };
-    let job = json!({ "id": "told", "code": "print('sec' + 'ret')" }).to_string();
+    // A new id: the fleet would tell what an earlier run of the same id has left.
+    let run = unique("told");
+    let job = json!({ "id": run, "code": "print('sec' + 'ret')" }).to_string();
     let mut read = Vec::new();
-    for what in ["POST /v1/runs?wait=30s", "POST /v1/runs/told/take-over", "DELETE /v1/runs/told"] {
+    for what in ["POST /v1/runs?wait=60s", "POST /v1/runs/RUN/take-over", "DELETE /v1/runs/RUN"] {
         let (method, path) = what.split_once(' ').context("METHOD PATH")?;
-        if runs.ask(method, path, &job).await?.body.contains("secret") {
+        if runs.ask(method, &path.replace("RUN", &run), &job).await?.body.contains("secret") {
             read.push(what);
         }
     }
