@@ -4,9 +4,11 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from thermae._artifacts import BaseArtifact
+
+T = TypeVar("T")
 
 Content: TypeAlias = str | bytes | Path | BaseArtifact
 """Text, bytes, the path of a file on this machine, or an artifact of an earlier job (which stays in the fleet)."""
@@ -36,7 +38,7 @@ def files_to_wire(files: Mapping[str, Content | InputFile]) -> list[dict[str, An
         OSError: A file of this machine can't be read.
     """
     wire: list[dict[str, Any]] = []
-    for path, file in files.items():
+    for path, file in mapping(files, "files").items():
         content, executable = (file.content, file.executable) if isinstance(file, InputFile) else (file, False)
         kinds = (str, bytes, bytearray, memoryview, Path, BaseArtifact)
         if not isinstance(content, kinds):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -47,11 +49,22 @@ def files_to_wire(files: Mapping[str, Content | InputFile]) -> list[dict[str, An
     return wire
 
 
+def mapping(value: Mapping[str, T], what: str) -> Mapping[str, T]:
+    """The value, which has names.
+
+    Raises:
+        TypeError: It has none.
+    """
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{what} is a dict, not {type(value).__name__}: name each of them")
+    return value
+
+
 def inputs_to_wire(inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The inputs as a job declares them: values, or artifacts, whose content is JSON."""
     return {
         name: {"ref": value.id} if isinstance(value, BaseArtifact) else {"value": value}
-        for name, value in inputs.items()
+        for name, value in mapping(inputs, "inputs").items()
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from thermae._capabilities import Capability, capabilities_to_wire, checked_token
 from thermae._events import Audit, MimeBundle, ToolCall
-from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire
+from thermae._files import Content, InputFile, files_to_wire, inputs_to_wire, mapping
 from thermae._json_forms import jsonable
 from thermae._request import json_payload
 from thermae._tools import AnyTool, Tool, tools_by_name
@@ -287,9 +287,9 @@ class Job:
             "stdin": options.get("stdin"),
             "files": files_to_wire(options.get("files") or {}),
             "artifacts": {"inline": True} if options.get("inline_artifacts") else None,
-            "env": dict(options.get("env") or {}),
+            "env": dict(mapping(options.get("env") or {}, "env")),
             "idempotency_key": options.get("idempotency_key"),
-            "labels": dict(options.get("labels") or {}),
+            "labels": dict(mapping(options.get("labels") or {}, "labels")),
         }
         present = _present(wire)
         if allowed is not None:
@@ -362,6 +362,8 @@ def _expect_json(where: str, value: Any) -> None:
 def _words(argv: Sequence[str] | None) -> list[str]:
     if isinstance(argv, str):
         raise TypeError("argv is a list of texts, not a single text")
+    if argv is not None and not argv:
+        raise ValueError("argv is empty: give a command")
     return list(argv or ())
 
 

@@ -85,12 +85,13 @@ def opening(url: str | None, tenant: str | None, embedded: EmbeddedOptions) -> d
     """
     if unknown := embedded.keys() - EmbeddedOptions.__annotations__.keys():
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
+    given = {name: value for name, value in embedded.items() if value is not None}
     url = url_of(url)
     tenant = tenant or os.environ.get("THERMAE_TENANT")
     if url == EMBEDDED:
-        return {"embedded": _embedded(embedded)}
-    if embedded:
-        names = ", ".join(sorted(embedded))
+        return {"embedded": _embedded(given)}
+    if given:
+        names = ", ".join(sorted(given))
         raise ValueError(
             f"{names}: only the embedded fleet has these options, but a URL is given (as an argument or in "
             f"THERMAE_URL). Leave them out, or pass {EMBEDDED!r} in place of the URL"
@@ -139,7 +140,7 @@ def _names(value: Sequence[str]) -> list[str]:
     return list(value)
 
 
-def _embedded(options: EmbeddedOptions) -> dict[str, Any]:
+def _embedded(options: dict[str, Any]) -> dict[str, Any]:
     convert: dict[str, Callable[[Any], Any]] = {
         "python": os.path.abspath,
         "slots": int,

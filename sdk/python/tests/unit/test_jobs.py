@@ -8,7 +8,7 @@ from over_http import of_the_embedded_fleet
 
 from thermae import Capability, InputFile, Job, Sandbox, tool
 from thermae._jobs import JobOptions, RunOptions, StreamOptions
-from thermae._options import opening, redacted
+from thermae._options import EmbeddedOptions, opening, redacted
 from thermae._results import read_result
 from thermae._units import to_bytes, to_ms
 from thermae._watch import Watch
@@ -209,6 +209,8 @@ def test_a_command_is_a_job_in_bash_without_tools() -> None:
     assert job.tools({"t": tool(test_a_command_is_a_job_in_bash_without_tools)}) == {}
     argv = ["grep", "-c", "two words"]
     assert wire(job) == {"id": job.id, "argv": argv, "language": "bash", "start_within_ms": 60_000}
+    with pytest.raises(ValueError, match="argv is empty"):
+        wire(Job(argv=[]))
 
 
 def test_a_timeout_bounds_the_whole_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +240,10 @@ def test_a_timeout_bounds_the_whole_wait(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"files": {"a": Path("/does/not/exist")}}, FileNotFoundError, "exist"),
         ({"labels": {"a": "\ud800"}}, ValueError, "surrogates"),
         ({"env": {"a": float("inf")}}, ValueError, "JSON"),
+        ({"files": ["a"]}, TypeError, "files is a dict, not list"),
+        ({"inputs": [1]}, TypeError, "inputs is a dict, not list"),
+        ({"env": ["A=1"]}, TypeError, "env is a dict, not list"),
+        ({"labels": {"a"}}, TypeError, "labels is a dict, not set"),
     ],
 )
 def test_what_cant_be_a_job_is_told(options: Any, error: type[Exception], why: str) -> None:
@@ -311,6 +317,10 @@ def test_embedded_options_have_the_units_of_the_wire(monkeypatch: pytest.MonkeyP
     }
     monkeypatch.setenv("THERMAE_PYTHON", "/opt/python")
     assert opening(None, None, {}) == {"embedded": {"python": "/opt/python"}}
+    # None is the same as no option at all, as it is for the options of a run.
+    nothing: Any = dict.fromkeys(EmbeddedOptions.__annotations__)
+    assert opening(None, None, nothing) == {"embedded": {"python": "/opt/python"}}
+    assert opening("amqp://a:b@h", None, nothing) == {"url": "amqp://a:b@h"}
 
 
 def test_passwords_are_never_shown() -> None:
