@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from thermae._approvals import Approvals, Verdict, decide, verdict_to_wire
 from thermae._calls import LARGEST_ANSWER, ToolCalls, answer_of, failure_of
 from thermae._error import ThermaeError
-from thermae._events import Approval, Decided, Described, Ended, LiveEvent, ToolCall, read_event
+from thermae._events import Approval, Audit, Decided, Described, Ended, LiveEvent, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._kept import live_session, look_elsewhere
 from thermae._made_calls import LONGEST
@@ -77,11 +77,12 @@ class AsyncRun:
         allowed = job.capabilities(sandbox.capabilities)
         token = job.token(sandbox.token, tools)
         job.must_start = False  # Nobody waits for it.
+        kinds = (*EVERYTHING, "audit") if job.is_bounded(tools, allowed, token) else EVERYTHING
         failures = 0
         while True:
             try:
                 payload = job.to_wire(
-                    tools, allowed, token, EVERYTHING, if_client_gone="wait", sync_tools=sandbox.sync_tools
+                    tools, allowed, token, kinds, if_client_gone="wait", sync_tools=sandbox.sync_tools
                 )
                 run = cls(sandbox, job.id, tools)
                 await run._begin("run", {"detached": True}, payload)
@@ -318,6 +319,9 @@ class AsyncRun:
         event = read_event(payload)
         if isinstance(event, Decided):
             self._approvals.over(event.call)
+            return None, len(payload)
+        if isinstance(event, Audit):
+            self._calls.log.see(event)
             return None, len(payload)
         if not self._done.is_set():
             waiting = [event] if isinstance(event, Approval) else []

@@ -42,8 +42,7 @@ class Course:
         self._tools = job.tools(sandbox.tools)
         self._capabilities = job.capabilities(sandbox.capabilities)
         self._token = job.token(sandbox.token, self._tools)
-        if self._capabilities is not None or self._token is not None:
-            # The fleet refuses calls by itself then: only its audit log tells of them.
+        if job.is_bounded(self._tools, self._capabilities, self._token):
             self._kinds.add("audit")
         self._calls = ToolCalls(self._tools, sandbox.tool_loop)
         self._approvals = Approvals(sandbox, self._may_not_approve, others=not sandbox.is_alone)

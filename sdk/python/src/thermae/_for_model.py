@@ -160,7 +160,7 @@ class Writing:
         """How many calls there are, in all and of each kind."""
         states = [one.state for one in self._result.calls]
         counts = [(name, sum(one == state for one in states)) for state, name in STATES.items()]
-        counts.append(("not seen by this process", max(self._result.usage.tool_calls - len(states), 0)))
+        counts.append(("not seen by this process", self._result.calls_not_seen))
         total = sum(count for _, count in counts)
         return f"{total} ({', '.join(f'{count} {name}' for name, count in counts if count)})"
 
@@ -168,7 +168,7 @@ class Writing:
         """The calls: those that may have happened first, since nobody knows more about them."""
         calls = sorted(self._result.calls, key=lambda one: one.state != "unknown")
         lines = [f"- {line}" for line in _bounded([_call(one) for one in calls])]
-        if any(one.state != "refused" for one in calls) or self._result.usage.tool_calls > len(calls):
+        if any(one.state != "refused" for one in calls) or self._result.calls_not_seen:
             lines.append("Do not repeat calls that changed something.")
         return "\n".join(lines)
 

@@ -214,6 +214,15 @@ class Job:
             return named
         return default if self.language == "python" else None
 
+    @staticmethod
+    def is_bounded(
+        tools: Mapping[str, Tool[..., Any]], capabilities: Sequence[Capability] | None, token: str | None
+    ) -> bool:
+        """Whether the fleet may refuse calls by itself. Only its audit log tells of them then."""
+        return bool(tools) and (
+            capabilities is not None or token is not None or any(one.max_calls is not None for one in tools.values())
+        )
+
     def token(self, default: str | None, tools: Mapping[str, Tool[..., Any]]) -> str | None:
         """The token of the job; `default` is that of its sandbox, which only a job with tools needs.
 

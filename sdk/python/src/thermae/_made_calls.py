@@ -45,6 +45,8 @@ class CallLog:
 
     def __init__(self) -> None:
         self._calls: dict[str, MadeCall] = {}
+        self._told: set[int] = set()
+        self._refused_at_once = 0
 
     def __iter__(self) -> Iterator[MadeCall]:
         return iter(self._calls.values())
@@ -60,6 +62,16 @@ class CallLog:
 
     def see(self, told: Audit) -> None:
         """Takes what the audit log says. Only refusals are news here: those calls never reach this process."""
-        if told.what == "end" and told.result is not None and told.result not in LEFT:
+        if told.what == "call":
+            self._told.add(told.call)
+        elif told.what == "end" and told.result is not None and told.result not in LEFT:
             why = told.result if told.why is None else f"{told.result}: {told.why}"
+            self._refused_at_once += told.call not in self._told
             self._calls[f"audit {told.call}"] = MadeCall(told.tool or "?", told.arguments, "refused", why[:LONGEST])
+
+    def not_seen(self, counted: int) -> int:
+        """How many further calls there were, if the fleet has `counted` some.
+
+        It does not count calls that it refuses at once: these have only an end in the audit log.
+        """
+        return max(counted - (len(self._calls) - self._refused_at_once), 0)

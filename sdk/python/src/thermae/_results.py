@@ -1,7 +1,6 @@
 """How jobs ended."""
 
 import base64
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
@@ -11,7 +10,7 @@ from thermae._events import MimeBundle
 from thermae._for_model import LIMIT, ForModel, Writing
 from thermae._kept import LiveSession
 from thermae._loop import Runner
-from thermae._made_calls import MadeCall
+from thermae._made_calls import CallLog, MadeCall
 from thermae._notebook import together
 from thermae.errors import class_for
 
@@ -125,6 +124,7 @@ class BaseResult:
         session: The job's session.
         left_out: Files that are not among the artifacts.
         calls: The tool calls that this process has seen, in order, and what became of each.
+        calls_not_seen: How many further calls the fleet has counted: those made while another process followed the run.
         worker: Id of the worker that ran the job.
         duplicate_of: Id of the job with the same idempotency key that ran instead of this one.
         raw: The whole outcome, with whatever a newer fleet says about it.
@@ -147,6 +147,7 @@ class BaseResult:
     session: SessionState | None
     left_out: list[LeftOut] = field(repr=False)
     calls: list[MadeCall] = field(repr=False)
+    calls_not_seen: int = field(repr=False)
     worker: str | None = field(repr=False)
     duplicate_of: str | None = field(repr=False)
     raw: dict[str, Any] = field(repr=False)
@@ -265,10 +266,11 @@ class AsyncResult(BaseResult):
 
 
 def read_result(
-    job: str, raw: dict[str, Any], fetch: Fetch, calls: Iterable[MadeCall] = (), live: LiveSession | None = None
+    job: str, raw: dict[str, Any], fetch: Fetch, calls: CallLog | None = None, live: LiveSession | None = None
 ) -> AsyncResult:
     """The result in an event."""
     error, session, limits = raw.get("error"), raw.get("session"), raw.get("limits")
+    usage, calls = _known(Usage, raw.get("usage", {})), calls or CallLog()
     return AsyncResult(
         job_id=job,
         attempt=raw.get("attempt", 0),
@@ -281,11 +283,12 @@ def read_result(
         displays=raw.get("displays", []),
         error=_known(ErrorInfo, error) if error else None,
         notes=list(raw.get("notes", ())),
-        usage=_known(Usage, raw.get("usage", {})),
+        usage=usage,
         limits=_known(LimitsUsed, limits) if limits else None,
         session=_session(session) if session else None,
         left_out=[_known(LeftOut, one) for one in raw.get("artifacts_left_out", ())],
         calls=list(calls),
+        calls_not_seen=calls.not_seen(usage.tool_calls),
         worker=raw.get("worker"),
         duplicate_of=raw.get("duplicate_of"),
         raw=raw,

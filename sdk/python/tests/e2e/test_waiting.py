@@ -264,3 +264,34 @@ def test_without_waiting_a_call_fails_when_its_client_is_gone(fleet: str) -> Non
         result = box.attach(run_id).result(timeout=60)
         assert result.error is not None
         assert "client_gone" in result.error.message or "client_gone" in (result.error.traceback or "")
+
+
+def test_the_total_of_calls_is_exact_for_whoever_attaches() -> None:
+    @tool(max_calls=2)
+    def pay(amount: int) -> str:
+        """Pays."""
+        return "paid"
+
+    code = """
+for amount in range(3):
+    try:
+        await pay(amount=amount)
+    except ToolError as error:
+        print(error)
+await approve()
+raise SystemExit(1)
+"""
+    with Sandbox(tools=[approve, pay], **any_fleet(1)) as box:
+        first = box.submit(code)
+        (call,) = waiting(first)
+        first.detach()
+        second = box.attach(first.id)
+        second.answer(call, 1)
+        made = second.result(timeout=60)
+        assert [(one.tool, one.state) for one in made.calls] == [("approve", "answered")]
+        # The fleet counts what it has not refused at once.
+        assert (made.calls_not_seen, made.usage.tool_calls) == (2, 3)
+        assert "already made: 3 (1 answered, 2 not seen by this process)" in made.for_model().text
+        made = box.run(code.replace("await approve()", ""))
+        assert [one.state for one in made.calls] == ["answered", "answered", "refused"]
+        assert "already made: 3 (2 answered, 1 refused and not made)" in made.for_model().text

@@ -1,5 +1,6 @@
 import base64
 import copy
+import dataclasses
 import pickle
 from typing import Any
 
@@ -21,10 +22,9 @@ def told(made: AsyncResult, limit: int = 20_000) -> ForModel:
     return Writing(made, limit).finish(in_session=False)
 
 
-def failed(*calls: MadeCall, **fields: Any) -> AsyncResult:
+def failed(*calls: MadeCall, not_seen: int = 0, **fields: Any) -> AsyncResult:
     made = result(status="failed", error=ERROR, **fields)
-    made.calls.extend(calls)
-    return made
+    return dataclasses.replace(made, calls=list(calls), calls_not_seen=not_seen)
 
 
 def test_a_program_that_succeeded() -> None:
@@ -68,7 +68,7 @@ def test_calls_that_were_made_have_an_exact_total_and_a_bounded_list() -> None:
     answered = [MadeCall("pay", {"n": n}, "answered", '"paid"') for n in range(100)]
     refused = MadeCall("pay", None, "refused", "capability_refused: too much")
     open_call = MadeCall("send", {"to": "Ada"}, "unknown")
-    made = failed(*answered, refused, open_call, usage={"tool_calls": 105})
+    made = failed(*answered, refused, open_call, not_seen=3)
     text = told(made).text
     assert "already made: 105 (100 answered, 1 refused and not made, 1 may have happened, 3 not seen" in text
     assert "- send(to='Ada'): may have happened\n- pay(n=0): answered: \"paid\"" in text
@@ -163,6 +163,12 @@ def test_a_copy_of_a_result_says_the_same() -> None:
 def test_refusals_come_from_the_audit_log() -> None:
     log = CallLog()
     fields: dict[str, Any] = dict.fromkeys(Audit.__dataclass_fields__)
-    for call, what, outcome in ((1, "call", None), (1, "end", "ok"), (2, "end", "capability_refused")):
+    lines = [(1, "call", None), (1, "end", "ok"), (2, "call", None), (2, "end", "capability_refused")]
+    for call, what, outcome in (*lines, (3, "end", "tool_call_limit")):
         log.see(Audit(**{**fields, "call": call, "what": what, "result": outcome, "tool": "pay", "why": "no"}))
-    assert list(log) == [MadeCall("pay", None, "refused", "capability_refused: no")]
+    assert list(log) == [
+        MadeCall("pay", None, "refused", "capability_refused: no"),
+        MadeCall("pay", None, "refused", "tool_call_limit: no"),
+    ]
+    # The fleet counts the first two, of which this process has seen one.
+    assert [log.not_seen(counted) for counted in (0, 1, 2, 4)] == [0, 0, 1, 3]

@@ -53,7 +53,7 @@ def test_a_run_waits_for_answers_by_hand_and_tools_answer_by_themselves(bridge: 
     (sent,) = bridge.frames("run")
     assert (sent["detached"], sent["body"]["if_client_gone"]) == (True, "wait")
     assert sent["body"]["token"] == "t"
-    assert sent["body"]["stream"] == ["lifecycle", "output", "display"]
+    assert sent["body"]["stream"] == ["lifecycle", "output", "display", "audit"]
     assert [one["call"] for one in bridge.frames("answer")] == [first.call, second.call]
     assert not bridge.frames("cancel")
 
