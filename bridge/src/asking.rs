@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use thermae_schemas::{Decision, JobId, RunQuery, Verdict};
+use thermae_schemas::{Decision, JobId, RunQuery, ToolSpec, Verdict};
+use tokio::sync::Semaphore;
 
 use crate::connection::{ANSWER_WITHIN, Shared};
 use crate::open::Opener;
 use crate::terms::Approves;
 use crate::{Refusal, reply, run};
+
+/// Checks of tools at once, in all connections: each may keep a core busy.
+static CHECKS: Semaphore = Semaphore::const_new(2);
 
 /// Opens the fleet, and watches whether it can run anything.
 pub(crate) async fn open(
@@ -38,6 +42,22 @@ pub(crate) async fn sessions(shared: Arc<Shared>, id: u64) -> Result<(), Refusal
     let sessions = opened.client.sessions(ANSWER_WITHIN).await?;
     let listed = serde_json::to_vec(&sessions).map_err(|error| Refusal::new("internal", error.to_string()))?;
     shared.outbox.send(reply::done_with(id, listed));
+    Ok(())
+}
+
+/// Whether a job may declare these tools, and its code call them. A worker would refuse calls of a tool whose schema it
+/// can't read, and so the SDK's user hears of it before a program does.
+pub(crate) async fn check_tools(shared: Arc<Shared>, id: u64, payload: Bytes) -> Result<(), Refusal> {
+    shared.opened().await?;
+    let internal = |error: &dyn std::fmt::Display| Refusal::new("internal", error.to_string());
+    let _permit = CHECKS.acquire().await.map_err(|error| internal(&error))?;
+    let checked = tokio::task::spawn_blocking(move || {
+        let tools: Vec<ToolSpec> = serde_json::from_slice(&payload).map_err(|error| error.to_string())?;
+        thermae_worker::check_tools(&tools)
+    });
+    let checked = checked.await.map_err(|error| internal(&error))?;
+    checked.map_err(|why| Refusal::new("bad_tool", why).advice("correct the tool's schema"))?;
+    shared.outbox.send(reply::done(id));
     Ok(())
 }
 

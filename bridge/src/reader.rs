@@ -130,7 +130,8 @@ impl Reader {
             | Request::Decide { id, .. }
             | Request::InSession { id, .. }
             | Request::Artifact { id, .. }
-            | Request::Sessions { id } => {
+            | Request::Sessions { id }
+            | Request::CheckTools { id } => {
                 if self.is_underway(id) {
                     return bad("an id is used twice");
                 }
@@ -260,6 +261,7 @@ impl Reader {
                 self.spawn(id, Underway { cancel, held, in_lane: true, hears: Hears::Nobody }, sent);
             }
             Request::Sessions { id } => self.ask(id, held, cancel, asking::sessions(shared, id)),
+            Request::CheckTools { id } => self.ask(id, held, cancel, asking::check_tools(shared, id, frame.payload)),
             _ => {}
         }
         Ok(())

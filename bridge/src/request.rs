@@ -76,11 +76,13 @@ pub(crate) enum Request {
     },
     /// Asks for the live sessions.
     Sessions { id: u64 },
+    /// Asks whether the tools in the payload can be called.
+    CheckTools { id: u64 },
     /// Ends the connection in order.
     Close {},
 }
 
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 19] = [
     "hello",
     "open",
     "run",
@@ -98,6 +100,7 @@ const KINDS: [&str; 18] = [
     "credit",
     "artifact",
     "sessions",
+    "check_tools",
     "close",
 ];
 
@@ -182,12 +185,13 @@ mod tests {
             (r#"{"type":"credit","id":1,"bytes":1}"#, "credit"),
             (r#"{"type":"artifact","id":1,"ref":"r","window":1}"#, "artifact"),
             (r#"{"type":"sessions","id":1}"#, "sessions"),
+            (r#"{"type":"check_tools","id":1}"#, "check_tools"),
             (r#"{"type":"close"}"#, "close"),
         ] {
             assert!(KINDS.contains(&kind));
             read(header.as_bytes()).unwrap();
         }
-        assert_eq!(KINDS.len(), 18);
+        assert_eq!(KINDS.len(), 19);
     }
 
     #[test]

@@ -107,6 +107,7 @@ fn conclude(exit: Exit, stdout: Vec<u8>) {
         tool_calls: 0,
         tool_wait: Duration::ZERO,
         session: None,
+        notes: &[],
     };
     let made = outcome::of_exit(exit, Collected { stdout, ..Collected::default() }, about);
     let text = wire::result(&work::tests::work(), 1, &made).unwrap();

@@ -65,3 +65,4 @@ pub use options::{
     PoolOptions, Reuse, TokenOptions,
 };
 pub use service::{Parts, Service};
+pub use tools::check_tools;

@@ -40,6 +40,8 @@ pub(crate) struct About<'a> {
     pub tool_wait: Duration,
     /// The session that the job ran in.
     pub session: Option<SessionState>,
+    /// What the worker notes about the job's tools.
+    pub notes: &'a [String],
 }
 
 /// Makes the outcome of a run whose end the runner has reported.
@@ -85,6 +87,7 @@ pub(crate) fn tell(mut outcome: Outcome, value: Option<Bundle>, collected: Colle
     outcome.artifacts_left_out_more = collected.files.left_out_more;
     outcome.limits = Some(about.limits.used());
     outcome.usage.tool_calls = about.tool_calls;
+    outcome.notes.splice(0..0, about.notes.iter().cloned());
     outcome.session = about.session;
     outcome.worker = Some(about.worker.clone());
     let mut told = Told { outcome, value, displays };
@@ -304,9 +307,22 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let bounds = Bounds::default();
-        let about =
-            About { limits: &limits, worker: &worker, bounds: &bounds, tool_calls: 2, tool_wait, session: None };
+        let about = About {
+            limits: &limits,
+            worker: &worker,
+            bounds: &bounds,
+            tool_calls: 2,
+            tool_wait,
+            session: None,
+            notes: &["a note about a tool".to_owned()],
+        };
         of_exit(exit, Collected { stdout: stdout.to_vec(), ..Default::default() }, about)
+    }
+
+    #[test]
+    fn notes_about_tools_come_before_those_about_the_code() {
+        assert_eq!(outcome(End::Exited { code: 0 }, b"").notes, ["a note about a tool", "a note"]);
+        assert_eq!(outcome(End::Killed, b"").notes, ["a note about a tool", "a note"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         test("nothing_needs_to_be_waited_for_at_the_start", nothing_needs_to_be_waited_for_at_the_start),
         test("options_reach_the_sandboxes", options_reach_the_sandboxes),
+        test("tools_are_read_before_a_job_has_them", tools_are_read_before_a_job_has_them),
     ]
 }
 
@@ -27,6 +28,26 @@ async fn nothing_needs_to_be_waited_for_at_the_start() -> Result<()> {
         "{opened:?}"
     );
     ensure!(sdk.outcome(7).await?.stdout == "1\n");
+    sdk.vanish().await
+}
+
+async fn tools_are_read_before_a_job_has_them() -> Result<()> {
+    let mut sdk = Sdk::embedded(json!({ "slots": 1, "warm": 1 })).await?;
+    let odd = json!({ "name": "odd", "input_schema": { "$schema": "https://example.com/my-draft" } });
+    let good = json!({ "name": "good", "input_schema": { "pattern": "^a$" } });
+    for (id, tools, why) in [
+        (1, json!([good, odd]), "The tool \"odd\" can't be called"),
+        (2, json!([{ "name": "a.b" }, { "name": "a-b" }]), "rename one"),
+        (3, json!({}), "invalid type"),
+    ] {
+        sdk.send(json!({ "type": "check_tools", "id": id }), tools.to_string()).await?;
+        let told = sdk.next().await?;
+        let message = told.header["message"].as_str().unwrap_or_default();
+        ensure!(told.code() == "bad_tool" && told.id() == Some(id) && message.contains(why), "{told:?}");
+    }
+    sdk.send(json!({ "type": "check_tools", "id": 4 }), json!([good]).to_string()).await?;
+    let told = sdk.next().await?;
+    ensure!(told.is("done") && told.id() == Some(4), "{told:?}");
     sdk.vanish().await
 }
 

@@ -11,6 +11,9 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case("calls_of_one_gather_go_out_at_once", 1, |face| calls_of_one_gather_go_out_at_once(face).boxed()),
         case("answers_reach_the_code_unchanged", 1, |face| answers_reach_the_code_unchanged(face).boxed()),
+        case("a_tool_that_can_not_be_read_is_noted_and_its_calls_fail", 1, |face| {
+            a_tool_that_can_not_be_read_is_noted_and_its_calls_fail(face).boxed()
+        }),
         case("an_answer_that_is_none_is_no_result", 1, |face| an_answer_that_is_none_is_no_result(face).boxed()),
         case("a_call_that_nobody_answers_ends_in_time", 1, |face| {
             a_call_that_nobody_answers_ends_in_time(face).boxed()
@@ -39,6 +42,34 @@ async fn calls_of_one_gather_go_out_at_once(mut face: Box<dyn Face>) -> Result<(
     let unknown = face.answer("j", &json!({ "call": "x" }), r#"{"ok":0}"#).await?.err();
     ensure!(unknown.as_ref().is_none_or(|code| code == "unknown_call"), "{unknown:?}");
     ensure!(face.run(&json!({ "id": "k", "code": "print(2)" })).await?.stdout == "2\n");
+    face.end().await
+}
+
+async fn a_tool_that_can_not_be_read_is_noted_and_its_calls_fail(mut face: Box<dyn Face>) -> Result<()> {
+    let code = "
+try:
+    print(await odd(x='a'))
+except ToolError as error:
+    print('error', error)
+print(await good(x='a'))
+";
+    let schema = |pattern: &str| json!({ "properties": { "x": { "pattern": pattern } } });
+    let tools = json!([
+        { "name": "odd", "input_schema": schema(r"^a\Z") }, { "name": "good", "input_schema": schema("^a$") },
+    ]);
+    face.submit(&json!({ "id": "j", "code": code, "tools": tools })).await?.map_err(anyhow::Error::msg)?;
+    let call = face.call("j").await?;
+    ensure!(call["tool"] == "good", "{call}");
+    face.answer("j", &call, r#"{"ok":1}"#).await?.map_err(anyhow::Error::msg)?;
+    let outcome = face.outcome("j").await?;
+    let (error, rest) = outcome.stdout.split_once('\n').unwrap_or_default();
+    ensure!(error.starts_with("error tool_arguments") && error.contains(r"\Z is no escape"), "{outcome:?}");
+    ensure!(rest == "1\n" && outcome.usage.tool_calls == 1, "{outcome:?}");
+    let [note] = outcome.notes.as_slice() else { anyhow::bail!("{outcome:?}") };
+    ensure!(note.starts_with("The tool \"odd\" can't be called") && note.contains(r"\Z is no escape"), "{note}");
+    // Nobody need call it.
+    let uncalled = face.run(&json!({ "id": "k", "code": "", "tools": tools })).await?;
+    ensure!(uncalled.notes == outcome.notes, "{uncalled:?}");
     face.end().await
 }
 

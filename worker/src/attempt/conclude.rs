@@ -36,8 +36,8 @@ pub(crate) async fn conclude(
         _ => files.finish(Omissions::default()).await,
     };
     ctx.metrics.gathered(&collected.files);
-    let Prepared { limits, bounds, .. } = prepared;
-    let about = About { limits, bounds, worker: &ctx.id, tool_calls, tool_wait, session };
+    let Prepared { limits, bounds, gate, .. } = prepared;
+    let about = About { limits, bounds, worker: &ctx.id, tool_calls, tool_wait, session, notes: gate.notes() };
     let again = work.attempt < work.max_attempts;
     let told = match ended {
         Ended::Exit(exit) => of_exit(exit, collected, about),

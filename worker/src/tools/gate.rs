@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thermae_capabilities::Tree;
-use thermae_runner::frames;
+use thermae_runner::frames::{self, MOST_NOTES};
 use thermae_schemas::json::measure_unique;
 use thermae_schemas::{AliasClash, ErrorCode, JsonText, ToolSpec, alias, alias_clash};
 use thermae_tokens::TokenId;
@@ -58,6 +58,8 @@ pub(crate) struct Gate {
     used: Mutex<Used>,
     /// What the job's capabilities allow. `None` if it has none. The gate only carries this: a provider decides by it.
     allowed: Option<Arc<Allowed>>,
+    /// Which tools can't be called, and why, in sentences.
+    notes: Vec<String>,
 }
 
 struct Declared {
@@ -123,6 +125,7 @@ impl Gate {
         }
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told = Vec::with_capacity(specs.len());
+        let mut notes = Vec::new();
         for spec in specs {
             let schema = spec
                 .input_schema
@@ -132,6 +135,7 @@ impl Gate {
             if let Err(why) = &schema {
                 // The schema may be good for another reader, and the other tools can be used.
                 tracing::warn!(tool = spec.name, why, "a tool's calls are refused: its input schema can't be used");
+                notes.push(format!("The tool {:?} can't be called: its input schema can't be used: {why}", spec.name));
             }
             let (parameters, others) =
                 parameters::of(spec).map_err(|why| Error::Parameters { tool: spec.name.clone(), why })?;
@@ -150,7 +154,16 @@ impl Gate {
                 hidden: false,
             });
         }
-        Ok((Self { tools, bounds, used: Mutex::default(), allowed: None }, told))
+        if notes.len() > MOST_NOTES {
+            let more = notes.split_off(MOST_NOTES - 1).len();
+            notes.push(format!("{more} more tools can't be called: their input schemas can't be used."));
+        }
+        Ok((Self { tools, bounds, used: Mutex::default(), allowed: None, notes }, told))
+    }
+
+    /// Which tools can't be called, and why, in sentences.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The same gate, for a job with these capabilities.
@@ -245,6 +258,15 @@ impl Gate {
     pub(crate) fn calls(&self) -> u32 {
         self.used().passed
     }
+}
+
+/// Checks that tools can be declared by a job, and called.
+///
+/// # Errors
+/// What is wrong with them, in a sentence.
+pub fn check_tools(specs: &[ToolSpec]) -> Result<(), String> {
+    let (gate, _) = Gate::new(specs, Bounds::default()).map_err(|error| error.to_string())?;
+    gate.notes.first().map_or(Ok(()), |note| Err(note.clone()))
 }
 
 impl Declared {

@@ -31,6 +31,7 @@ pub(crate) use approval::Approvals;
 pub(crate) use call::{Answered, Patience, call, turn_away};
 pub(crate) use capabilities::{Allowed, Capable};
 pub(crate) use client::Client;
+pub use gate::check_tools;
 pub(crate) use gate::{Gate, Open};
 pub(crate) use in_flight::InFlight;
 pub(crate) use kept::{Keeper, Kept, Said};

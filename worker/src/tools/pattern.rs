@@ -4,6 +4,7 @@
 //! Nearly all patterns run in linear time. Look-around and backreferences need an engine that backtracks, within a
 //! limit.
 
+use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -16,12 +17,22 @@ pub(super) enum Error {
     End,
     #[error("(?{0} begins no group of ECMA-262")]
     Group(char),
+    #[error("a ) closes no group")]
+    Close,
     #[error("there is nothing to repeat before {0}")]
     Repeat(char),
     #[error("a range in a class ends before it begins")]
     Range,
     #[error("a reference to a group that is not there")]
     Reference,
+    #[error("two groups have one name")]
+    Names,
+    #[error("\\p{{…}} names no property of ECMA-262")]
+    Property,
+    #[error("a reference to a group that is repeated, or is in one: engines differ on what it has matched")]
+    Repeated,
+    #[error("a reference and a look-behind: engines differ on what comes first")]
+    Behind,
 }
 
 /// A pattern as the engines read it.
@@ -49,21 +60,57 @@ const SPACES: &[(u32, u32)] = &[
 const LINE_ENDS: &[(u32, u32)] = &[(0xa, 0xa), (0xd, 0xd), (0x2028, 0x2029)];
 const LAST: u32 = 0x10_ffff;
 
+/// Values of the property General_Category, by both of their names.
+const CATEGORIES: &str = "L Letter LC Cased_Letter Lu Uppercase_Letter Ll Lowercase_Letter Lt Titlecase_Letter Lm \
+    Modifier_Letter Lo Other_Letter M Mark Combining_Mark Mn Nonspacing_Mark Mc Spacing_Mark Me Enclosing_Mark N Number \
+    Nd Decimal_Number digit Nl Letter_Number No Other_Number P Punctuation punct Pc Connector_Punctuation Pd \
+    Dash_Punctuation Ps Open_Punctuation Pe Close_Punctuation Pi Initial_Punctuation Pf Final_Punctuation Po \
+    Other_Punctuation S Symbol Sm Math_Symbol Sc Currency_Symbol Sk Modifier_Symbol So Other_Symbol Z Separator Zs \
+    Space_Separator Zl Line_Separator Zp Paragraph_Separator C Other Cc Control cntrl Cf Format Cs Surrogate Co \
+    Private_Use Cn Unassigned";
+
+/// Properties that a character has or has not, by both of their names.
+const BINARY: &str = "ASCII Any Assigned Alphabetic Alpha ASCII_Hex_Digit AHex Bidi_Control Bidi_C Bidi_Mirrored Bidi_M \
+    Case_Ignorable CI Cased Changes_When_Casefolded CWCF Changes_When_Casemapped CWCM Changes_When_Lowercased CWL \
+    Changes_When_NFKC_Casefolded CWKCF Changes_When_Titlecased CWT Changes_When_Uppercased CWU Dash \
+    Default_Ignorable_Code_Point DI Deprecated Dep Diacritic Dia Emoji Emoji_Component EComp Emoji_Modifier EMod \
+    Emoji_Modifier_Base EBase Emoji_Presentation EPres Extended_Pictographic ExtPict Extender Ext Grapheme_Base Gr_Base \
+    Grapheme_Extend Gr_Ext Hex_Digit Hex IDS_Binary_Operator IDSB IDS_Trinary_Operator IDST ID_Continue IDC ID_Start \
+    IDS Ideographic Ideo Join_Control Join_C Logical_Order_Exception LOE Lowercase Lower Math Noncharacter_Code_Point \
+    NChar Pattern_Syntax Pat_Syn Pattern_White_Space Pat_WS Quotation_Mark QMark Radical Regional_Indicator RI \
+    Sentence_Terminal STerm Soft_Dotted SD Terminal_Punctuation Term Unified_Ideograph UIdeo Uppercase Upper \
+    Variation_Selector VS White_Space space XID_Continue XIDC XID_Start XIDS";
+
 /// Reads a pattern of ECMA-262. `backtracks` is whether the engine that backtracks will run it anyhow.
 ///
 /// # Errors
 /// It is none.
 pub(super) fn read(pattern: &str, backtracks: bool) -> Result<Pattern, Error> {
     let groups = groups(pattern);
+    let mut names = BTreeSet::new();
+    if !groups.iter().filter(|name| !name.is_empty()).all(|name| names.insert(name)) {
+        return Err(Error::Names);
+    }
     let mut reader = Reader {
         chars: pattern.chars().peekable(),
         groups: &groups,
         text: String::with_capacity(pattern.len()),
         fancy: backtracks,
         backtracks: false,
+        open: Vec::new(),
+        captures: 0,
+        repeated: BTreeSet::new(),
+        behind: BTreeSet::new(),
+        referred: BTreeSet::new(),
     };
     reader.read()?;
-    let Reader { mut text, backtracks, .. } = reader;
+    let Reader { mut text, backtracks, repeated, behind, referred, .. } = reader;
+    if !referred.is_disjoint(&repeated) {
+        return Err(Error::Repeated);
+    }
+    if !referred.is_disjoint(&behind) {
+        return Err(Error::Behind);
+    }
     if backtracks {
         // Nothing else is to write the pattern anew, and what begins so is left alone.
         text.insert_str(0, "(?=)");
@@ -104,6 +151,14 @@ enum Escaped {
     Property(String),
 }
 
+/// What a group is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Plain,
+    Ahead,
+    Behind,
+}
+
 struct Reader<'a> {
     chars: Peekable<Chars<'a>>,
     groups: &'a [String],
@@ -112,13 +167,24 @@ struct Reader<'a> {
     fancy: bool,
     /// Whether it needs that engine.
     backtracks: bool,
+    /// The groups around this place, and how many captures began before each.
+    open: Vec<(Group, usize)>,
+    /// How many captures began so far. A capture's index is one less than its number.
+    captures: usize,
+    /// Captures that a loop repeats. ECMA-262 forgets them at each turn, and the engine does not.
+    repeated: BTreeSet<usize>,
+    /// Captures in a look-behind. ECMA-262 matches these from right to left, and the engine does not.
+    behind: BTreeSet<usize>,
+    /// Captures that are referred to.
+    referred: BTreeSet<usize>,
 }
 
 impl Reader<'_> {
     fn read(&mut self) -> Result<(), Error> {
-        // Whether a quantifier may follow.
-        let mut repeats = false;
+        // Whether a quantifier may follow, and the captures that it would repeat.
+        let (mut repeats, mut closed) = (false, 0..0);
         while let Some(c) = self.chars.next() {
+            let within = std::mem::replace(&mut closed, 0..0);
             repeats = match c {
                 '\\' => self.escape()?,
                 '[' => {
@@ -133,15 +199,30 @@ impl Reader<'_> {
                     self.open()?;
                     false
                 }
+                ')' => {
+                    self.text.push(c);
+                    let (group, first) = self.open.pop().ok_or(Error::Close)?;
+                    closed = first..self.captures;
+                    if group == Group::Behind {
+                        self.behind.extend(closed.clone());
+                    }
+                    group == Group::Plain
+                }
                 '*' | '+' | '?' => {
                     self.quantifier(repeats, c)?;
+                    if c != '?' {
+                        self.repeated.extend(within);
+                    }
                     self.text.push(c);
                     self.lazy();
                     false
                 }
                 '{' => match self.bounds() {
-                    Some(bounds) => {
+                    Some((bounds, many)) => {
                         self.quantifier(repeats, c)?;
+                        if many {
+                            self.repeated.extend(within);
+                        }
                         self.text.push_str(&bounds);
                         self.lazy();
                         false
@@ -165,7 +246,7 @@ impl Reader<'_> {
                 }
             };
         }
-        Ok(())
+        if self.open.is_empty() { Ok(()) } else { Err(Error::End) }
     }
 
     fn quantifier(&self, repeats: bool, c: char) -> Result<(), Error> {
@@ -178,8 +259,9 @@ impl Reader<'_> {
         }
     }
 
-    /// The rest of `{n}`, `{n,}` or `{n,m}`, with the first brace; `None` if it is something else.
-    fn bounds(&mut self) -> Option<String> {
+    /// The rest of `{n}`, `{n,}` or `{n,m}`, with the first brace, and whether it may be more than once; `None` if it is
+    /// something else.
+    fn bounds(&mut self) -> Option<(String, bool)> {
         let mut ahead = self.chars.clone();
         let inner: String = ahead.by_ref().take_while(|c| *c != '}').collect();
         let (low, high) = inner.split_once(',').unwrap_or((&inner, ""));
@@ -189,35 +271,50 @@ impl Reader<'_> {
             return None;
         }
         self.chars = ahead;
-        Some(format!("{{{inner}}}"))
+        let most = if inner.contains(',') { high } else { low };
+        Some((format!("{{{inner}}}"), !matches!(most.trim_start_matches('0'), "1") && most != "0"))
     }
 
     /// Begins a group. All groups are numbered, because a name may be none for the engines.
     fn open(&mut self) -> Result<(), Error> {
-        if self.chars.next_if_eq(&'?').is_none() {
-            self.text.push('(');
-            return Ok(());
-        }
-        let kind = self.chars.next().ok_or(Error::End)?;
-        let look = match kind {
-            ':' => {
-                self.text.push_str("(?:");
-                return Ok(());
-            }
-            '=' | '!' => format!("(?{kind}"),
-            '<' => match self.chars.next().ok_or(Error::End)? {
-                c @ ('=' | '!') => format!("(?<{c}"),
-                first if first.is_alphabetic() || matches!(first, '_' | '$') => {
-                    while self.chars.next().ok_or(Error::End)? != '>' {}
-                    self.text.push('(');
-                    return Ok(());
+        let first = self.captures;
+        let (group, captures) = match self.chars.next_if_eq(&'?') {
+            None => (Group::Plain, true),
+            Some(_) => match self.chars.next().ok_or(Error::End)? {
+                ':' => (Group::Plain, false),
+                c @ ('=' | '!') => {
+                    self.text.push_str(&format!("(?{c}"));
+                    (Group::Ahead, false)
                 }
+                '<' => match self.chars.next().ok_or(Error::End)? {
+                    c @ ('=' | '!') => {
+                        self.text.push_str(&format!("(?<{c}"));
+                        (Group::Behind, false)
+                    }
+                    c if c.is_alphabetic() || matches!(c, '_' | '$') => {
+                        while let c = self.chars.next().ok_or(Error::End)?
+                            && c != '>'
+                        {
+                            if !c.is_alphanumeric() && !matches!(c, '_' | '$') {
+                                return Err(Error::Group(c));
+                            }
+                        }
+                        (Group::Plain, true)
+                    }
+                    c => return Err(Error::Group(c)),
+                },
                 c => return Err(Error::Group(c)),
             },
-            c => return Err(Error::Group(c)),
         };
-        self.backtracks = true;
-        self.text.push_str(&look);
+        match (group, captures) {
+            (Group::Plain, true) => {
+                self.text.push('(');
+                self.captures += 1;
+            }
+            (Group::Plain, false) => self.text.push_str("(?:"),
+            _ => self.backtracks = true,
+        }
+        self.open.push((group, first));
         Ok(())
     }
 
@@ -264,6 +361,10 @@ impl Reader<'_> {
         if number == 0 || number > self.groups.len() {
             return Err(Error::Reference);
         }
+        if self.open.iter().any(|(group, _)| *group == Group::Behind) {
+            return Err(Error::Behind);
+        }
+        self.referred.insert(number - 1);
         self.backtracks = true;
         self.text.push_str(&format!("(?({number})\\{number}|)"));
         Ok(())
@@ -304,6 +405,9 @@ impl Reader<'_> {
                         c if c.is_ascii_alphanumeric() || matches!(c, '_' | '=') => name.push(c),
                         _ => return Err(Error::Escape(c)),
                     }
+                }
+                if !is_property(&name) {
+                    return Err(Error::Property);
                 }
                 Escaped::Property(format!("\\{c}{{{name}}}"))
             }
@@ -420,6 +524,17 @@ enum Atom {
     Many,
 }
 
+/// Whether ECMA-262 has this property. It writes names exactly so, and the engines know further ones. They judge whether
+/// a script is known.
+fn is_property(name: &str) -> bool {
+    let among = |names: &str, name: &str| names.split(' ').any(|one| one == name);
+    match name.split_once('=') {
+        None => among(CATEGORIES, name) || among(BINARY, name),
+        Some(("General_Category" | "gc", value)) => among(CATEGORIES, value),
+        Some((property, _)) => matches!(property, "Script" | "sc" | "Script_Extensions" | "scx"),
+    }
+}
+
 /// A literal character.
 fn one(code: u32) -> String {
     format!("\\x{{{code:x}}}")
@@ -495,6 +610,14 @@ mod tests {
         (r"^[a-]$", &["a", "-"], &["b"]),
         (r"^[\w-.]+$", &["a-."], &["+"]),
         (r"^[\b]$", &["\u{8}"], &["b"]),
+        (r"^\p{Script=Greek}\p{sc=Grek}\p{gc=Lu}$", &["\u{3b1}\u{3b2}A"], &["ab\u{3b1}"]),
+        (r"^\p{Letter}\p{Sc}\p{digit}\p{space}$", &["a$1\u{2028}"], &["a11 ", "a$1x"]),
+        (r"^\p{Any}\P{ASCII}\p{Emoji}$", &["\n\u{e9}\u{1f600}"], &["aaa"]),
+        (r"^(?=a)a$", &["a"], &["a\n", "\na", "b\na"]),
+        (r"^(a)?b\1$", &["aba", "b"], &["ba", "ab"]),
+        (r"^(.)\1+$", &["aa", "aaa"], &["a", "ab"]),
+        (r"^(?:x(?:y)*)+(['\x22]).\1$", &["xyyx'a'"], &["x'a\x22"]),
+        (r"^(?<=^|,)a(?=,|$)", &["a", "a,b"], &["ab"]),
         (r"^#a b~~$", &["#a b~~"], &["a"]),
         (
             r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$",
@@ -536,8 +659,64 @@ mod tests {
             r"\p{Nothing}",
             r"\u12",
             r"\_",
+            // Names of properties that ECMA-262 does not know, or not so.
+            r"\p{Greek}",
+            r"\p{letter}",
+            r"\p{sc}",
+            r"\p{Script=Nobody}",
+            r"\p{Age=3.0}",
+            r"\p{^L}",
+            r"\pL",
+            // Groups of other languages, and names that are none.
+            r"(?<a-b>x)",
+            r"(?<a b>x)",
+            r"(?<1>x)",
+            r"(?'a'x)",
+            r"(?<a>x)(?<a>y)",
+            r"(?:(?<a>x)|(?<a>y))\k<a>",
+            r"(?a)",
+            r"(?#x)",
+            r"(?i:a)",
+            r"(?|a)",
+            r"(?(1)a|b)",
+            // What a look-around has seen can't be repeated.
+            r"(?=a)*",
+            r"(?!a){2}",
+            r"(?<=a)?",
+            r"^*",
+            r"\b+",
+            r"a{3,2}",
+            r"[z-\x41]",
+            r"\c1",
+            r"\01",
+            r"\u{110000}",
+            r"\Qa\E",
+            r"\K",
+            r"\G",
+            r"\R",
         ] {
             assert!(Schema::read(&json!({ "pattern": pattern }).to_string()).is_err(), "{pattern}");
+        }
+    }
+
+    /// In these, ECMA-262 and the engines differ on what a group has matched.
+    #[test]
+    fn what_no_engine_reads_as_ecma_262_does_is_refused() {
+        for pattern in [
+            // At each turn of a loop, ECMA-262 forgets what the groups in it have matched.
+            r"^(?:(a)|b)*\1$",
+            r"^(?:(a)|b\1)+$",
+            r"^((a)|b){2}\2$",
+            r"^(a|)*\1$",
+            r"^(?:(?:(?<n>a))?b)+\k<n>$",
+            // In a look-behind, it goes from right to left.
+            r"(?<=(\d+)(\d+))\1$",
+            r"(?<=\1(a))b",
+            r"(a)(?<=\1)b",
+            r"(?<!(?:x(y)))\1",
+        ] {
+            let why = Schema::read(&json!({ "pattern": pattern }).to_string()).err().unwrap().brief();
+            assert!(why.contains("engines differ"), "{pattern}: {why}");
         }
     }
 

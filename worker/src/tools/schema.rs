@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use jsonschema::json::Json;
 use jsonschema::paths::Location;
-use jsonschema::{Keyword, PatternOptions, Retrieve, ValidationError, ValidationOptions, Validator};
+use jsonschema::{Draft, Keyword, PatternOptions, Retrieve, ValidationError, ValidationOptions, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use thermae_capabilities::Tree;
@@ -60,12 +60,16 @@ type Options<'i, J> = ValidationOptions<'i, Arc<dyn Retrieve>, J>;
 pub(super) enum Error {
     #[error("its references may lead {0} levels deep; at most {DEEPEST} are allowed")]
     Deep(usize),
+    #[error("the reference \"#{0}\" leads in a circle")]
+    Circle(String),
     #[error("the reference \"#{0}\" points at nothing")]
     Dangling(String),
     #[error("the reference {0:?} points outside the schema")]
     Outside(String),
     #[error("{0:?} is allowed only at the schema's root")]
     Identity(&'static str),
+    #[error("its \"$schema\" is {0}, and not a draft of JSON Schema from 4 to 2020-12")]
+    Draft(String),
     #[error("the keyword {COST:?} is reserved for the fleet")]
     Reserved,
     /// No engine reads the pattern as ECMA-262 means it.
@@ -74,9 +78,9 @@ pub(super) enum Error {
     /// It is not JSON, or has several readings.
     #[error(transparent)]
     Unreadable(#[from] serde_json::Error),
-    /// It is not a schema.
-    #[error(transparent)]
-    Invalid(Box<ValidationError<'static>>),
+    /// It is not a schema. `at` is the place; nothing for the whole.
+    #[error("{at}{}{why}", if at.is_empty() { "" } else { ": " })]
+    Invalid { at: String, why: String },
 }
 
 impl Error {
@@ -114,8 +118,7 @@ pub(super) struct Schema {
     /// Number of values in the schema. `None` if it has references or anchors, because a check may then take as long as
     /// its budget allows.
     size: Option<usize>,
-    /// The patterns that were written anew, and what they were.
-    patterns: Vec<(String, String)>,
+    patterns: Patterns,
 }
 
 impl Schema {
@@ -140,19 +143,23 @@ impl Schema {
 
     fn with(mut schema: Value, numbers: Numbers) -> Result<Self, Error> {
         let values = size(&schema);
+        let draft = draft(&mut schema)?;
         let mut patterns = Patterns::default();
         patterns.find(&schema)?;
         patterns.write(&mut schema)?;
-        let plain = mark(&mut schema)? == 0;
+        let plain = mark(&mut schema, draft)? == 0;
         let size = (plain && !patterns.backtrack).then(|| usize::try_from(values).unwrap_or(usize::MAX));
         let validator = patterns
-            .choose(numbers.options(jsonschema::options_for()))
+            .choose(numbers.options(jsonschema::options_for()).with_draft(draft))
             .with_keyword(COST, |_: &Map<String, Value>, cost: &Value, _: Location| {
                 Ok(Box::new(Meter(cost.as_u64().unwrap_or(1))) as Rule)
             })
             .build(&schema)
-            .map_err(|e| Error::Invalid(Box::new(e)))?;
-        Ok(Self { validator, size, patterns: patterns.written })
+            .map_err(|error| {
+                let (at, why) = explain(&error, &Tree::from(&schema));
+                Error::Invalid { at, why: patterns.as_written(why) }
+            })?;
+        Ok(Self { validator, size, patterns })
     }
 
     /// Estimates the work to check this many bytes, in bytes read.
@@ -163,8 +170,7 @@ impl Schema {
     /// What does not match, with the patterns as the schema has them.
     fn mismatch(&self, error: &ValidationError<'_>, arguments: &Tree) -> Mismatch {
         let (at, why) = explain(error, arguments);
-        let why = self.patterns.iter().fold(why, |text, (new, old)| text.replace(new, old));
-        Mismatch::Value { at: cut(&at).to_owned(), why: cut(&why).to_owned() }
+        Mismatch::Value { at: cut(&at).to_owned(), why: cut(&self.patterns.as_written(why)).to_owned() }
     }
 
     /// Checks arguments that had this many bytes.
@@ -184,6 +190,27 @@ impl Schema {
     }
 }
 
+/// The draft that a schema is written in: the one that it names, or else the newest one that has its tuples. (A list in
+/// `items` is no schema in the newest draft, and means the same in all earlier ones.)
+fn draft(schema: &mut Value) -> Result<Draft, Error> {
+    let of = |named: &Value| match named.as_str().map(Draft::from_schema_uri) {
+        None | Some(Draft::Unknown) => Err(Error::Draft(named.to_string())),
+        Some(draft) => Ok(draft),
+    };
+    let named = schema.get("$schema").map(of).transpose()?;
+    let (mut old, mut new) = (false, false);
+    each(schema, &mut |map| {
+        old |= map.get("items").is_some_and(Value::is_array);
+        new |= map.contains_key("prefixItems");
+        match map.get("$schema") {
+            // One draft in the midst of another is read in several ways.
+            Some(other) if Some(of(other)?) != named => Err(Error::Identity("$schema")),
+            _ => Ok(()),
+        }
+    })?;
+    Ok(named.unwrap_or(if old && !new { Draft::Draft201909 } else { Draft::Draft202012 }))
+}
+
 /// The patterns of a schema.
 #[derive(Default)]
 struct Patterns {
@@ -197,7 +224,7 @@ impl Patterns {
     /// Looks for all patterns, and for what they need.
     fn find(&mut self, schema: &Value) -> Result<(), Error> {
         let mut copy = schema.clone();
-        each(&mut copy, &mut |text| {
+        each_pattern(&mut copy, &mut |text| {
             let read = pattern::read(text, false).map_err(|e| Error::Pattern(text.clone(), e.to_string()))?;
             self.backtrack |= read.backtracks;
             Ok(())
@@ -207,7 +234,7 @@ impl Patterns {
     /// Writes all patterns anew, as the engine reads them.
     fn write(&mut self, schema: &mut Value) -> Result<(), Error> {
         let (backtrack, mut written) = (self.backtrack, Vec::new());
-        each(schema, &mut |text| {
+        each_pattern(schema, &mut |text| {
             let unreadable = |why: String| Error::Pattern(text.clone(), why);
             let mut read = pattern::read(text, backtrack).map_err(|e| unreadable(e.to_string()))?.text;
             // Two patterns that mean the same are two keys.
@@ -225,6 +252,11 @@ impl Patterns {
         Ok(())
     }
 
+    /// A text with the patterns as the schema has them.
+    fn as_written(&self, text: String) -> String {
+        self.written.iter().fold(text, |text, (new, old)| text.replace(new, old))
+    }
+
     /// The options with the engine that these patterns need.
     fn choose<'i, J: Json>(&self, options: Options<'i, J>) -> Options<'i, J> {
         if self.backtrack {
@@ -236,19 +268,29 @@ impl Patterns {
 }
 
 /// Gives every pattern of a schema to `change`.
-fn each(schema: &mut Value, change: &mut impl FnMut(&mut String) -> Result<(), Error>) -> Result<(), Error> {
-    match schema {
-        Value::Array(items) => items.iter_mut().try_for_each(|item| each(item, change)),
-        Value::Object(map) => {
-            if let Some(Value::Object(properties)) = map.get_mut("patternProperties") {
-                for (mut key, value) in std::mem::take(properties) {
-                    change(&mut key)?;
-                    properties.insert(key, value);
-                }
+fn each_pattern(schema: &mut Value, change: &mut impl FnMut(&mut String) -> Result<(), Error>) -> Result<(), Error> {
+    each(schema, &mut |map| {
+        if let Some(Value::Object(properties)) = map.get_mut("patternProperties") {
+            for (mut key, value) in std::mem::take(properties) {
+                change(&mut key)?;
+                properties.insert(key, value);
             }
+        }
+        match map.get_mut("pattern") {
+            Some(Value::String(text)) => change(text),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Gives every object of a schema that may be a schema to `look`.
+fn each(schema: &mut Value, look: &mut impl FnMut(&mut Map<String, Value>) -> Result<(), Error>) -> Result<(), Error> {
+    match schema {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| each(item, look)),
+        Value::Object(map) => {
+            look(map)?;
             for (key, value) in map {
                 match (key.as_str(), value) {
-                    ("pattern", Value::String(text)) => change(text)?,
                     // Values, and not schemas.
                     ("const" | "enum" | "default" | "example" | "examples", _) => {}
                     // Schemas by names that mean nothing.
@@ -256,8 +298,8 @@ fn each(schema: &mut Value, change: &mut impl FnMut(&mut String) -> Result<(), E
                         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                         | "dependencies",
                         Value::Object(named),
-                    ) => named.values_mut().try_for_each(|schema| each(schema, change))?,
-                    (_, value) => each(value, change)?,
+                    ) => named.values_mut().try_for_each(|schema| each(schema, look))?,
+                    (_, value) => each(value, look)?,
                 }
             }
             Ok(())
@@ -295,9 +337,8 @@ impl<'i> Keyword<'i, Exact> for Meter {
 }
 
 /// Marks the root and every target of a reference. Returns the number of targets.
-fn mark(schema: &mut Value) -> Result<usize, Error> {
-    let old = schema.get("$schema").and_then(Value::as_str).is_some_and(|s| s.contains("draft-04"));
-    let mut seen = Seen { identity: if old { "id" } else { "$id" }, ..Seen::default() };
+fn mark(schema: &mut Value, draft: Draft) -> Result<usize, Error> {
+    let mut seen = Seen { identity: if draft == Draft::Draft4 { "id" } else { "$id" }, ..Seen::default() };
     seen.walk(schema, &mut String::new(), 0)?;
     let levels = (seen.targets.len() + 1) * seen.depth;
     if levels > DEEPEST {
@@ -305,6 +346,10 @@ fn mark(schema: &mut Value) -> Result<usize, Error> {
     }
     let targets = seen.targets.len();
     seen.targets.insert(String::new());
+    // Early drafts ignore whatever stands beside a reference: no mark would end such a circle.
+    if let Some(target) = seen.targets.iter().find(|target| is_in_circle(schema, target, targets)) {
+        return Err(Error::Circle(target.clone()));
+    }
     for pointer in seen.targets {
         let Some(target) = schema.pointer_mut(&pointer) else {
             return Err(Error::Dangling(pointer));
@@ -371,18 +416,26 @@ impl Seen {
             self.targets.insert(at.to_owned());
         }
         for reference in REFERENCES.iter().filter_map(|key| map.get(*key)).filter_map(Value::as_str) {
-            let decoded = percent_decode_str(reference).decode_utf8_lossy();
-            match decoded.strip_prefix('#') {
-                // The name of an anchor, which is marked.
-                Some(name) if !name.is_empty() && !name.starts_with('/') => {}
-                Some(pointer) => {
-                    self.targets.insert(pointer.to_owned());
-                }
-                None => return Err(Error::Outside(reference.to_owned())),
+            if !reference.starts_with('#') {
+                return Err(Error::Outside(reference.to_owned()));
             }
+            // Else, it is the name of an anchor, which is marked.
+            self.targets.extend(pointer(reference));
         }
         Ok(())
     }
+}
+
+/// The pointer in a reference that has one.
+fn pointer(reference: &str) -> Option<String> {
+    let decoded = percent_decode_str(reference.strip_prefix('#')?).decode_utf8_lossy();
+    (decoded.is_empty() || decoded.starts_with('/')).then(|| decoded.into_owned())
+}
+
+/// Whether the references from this place on, each at the other's target, have no end. `targets` is how many there are.
+fn is_in_circle(schema: &Value, place: &str, targets: usize) -> bool {
+    let next = |place: &String| pointer(schema.pointer(place)?.get("$ref")?.as_str()?);
+    std::iter::successors(Some(place.to_owned()), next).nth(targets + 1).is_some()
 }
 
 /// Number of values in a value, itself included.
@@ -396,4 +449,196 @@ fn size(value: &Value) -> u64 {
 
 fn cut(text: &str) -> &str {
     text.char_indices().nth(LONGEST).map_or(text, |(at, _)| &text[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
+
+    fn is_valid(schema: &Schema, value: &Value) -> bool {
+        let text = value.to_string();
+        schema.check(&Tree::read(&text).unwrap(), text.len()).is_ok()
+    }
+
+    fn holds(schema: &Value, yes: &[Value], no: &[Value]) {
+        let read = Schema::read(&schema.to_string()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+        for value in yes {
+            assert!(is_valid(&read, value), "{schema} and {value}");
+        }
+        for value in no {
+            assert!(!is_valid(&read, value), "{schema} and not {value}");
+        }
+    }
+
+    fn refusal(schema: &Value) -> String {
+        Schema::read(&schema.to_string()).err().unwrap_or_else(|| panic!("{schema} is read")).brief()
+    }
+
+    #[test]
+    fn a_tuple_means_the_same_in_each_draft_that_has_it() {
+        let tuple = json!({
+            "type": "array",
+            "items": [{ "type": "string" }, { "type": "integer" }],
+            "additionalItems": false,
+        });
+        let (yes, no) =
+            ([json!([]), json!(["a"]), json!(["a", 1])], [json!([1]), json!(["a", "b"]), json!(["a", 1, 2])]);
+        let mut named = tuple.clone();
+        holds(&tuple, &yes, &no);
+        for draft in ["draft-04/schema#", "draft-06/schema#", "draft-07/schema", "draft/2019-09/schema"] {
+            let scheme = if draft.contains("2019") { "https" } else { "http" };
+            named["$schema"] = format!("{scheme}://json-schema.org/{draft}").into();
+            holds(&named, &yes, &no);
+        }
+        let nested = json!({ "properties": { "a": { "anyOf": [tuple, { "type": "null" }] } } });
+        holds(&nested, &[json!({ "a": null }), json!({ "a": ["x", 1] })], &[json!({ "a": [1] })]);
+        let mut rest = tuple;
+        rest["additionalItems"] = json!({ "type": "boolean" });
+        holds(&rest, &[json!(["a", 1, true])], &[json!(["a", 1, 2])]);
+        let newest = json!({ "prefixItems": [{ "type": "string" }], "items": false });
+        holds(&newest, &[json!(["a"])], &[json!(["a", 1]), json!([1])]);
+        // Values and names are no tuples.
+        holds(&json!({ "default": { "items": [] }, "prefixItems": [false] }), &[json!([])], &[json!([1])]);
+        holds(&json!({ "properties": { "items": { "type": "string" } } }), &[json!({ "items": "a" })], &[]);
+        // In a draft that names itself, or beside a tuple of the newest, it is no schema.
+        named["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+        assert!(refusal(&named).starts_with("items: "), "{}", refusal(&named));
+        assert!(refusal(&json!({ "items": [true], "prefixItems": [true] })).starts_with("items: "));
+    }
+
+    #[test]
+    fn a_draft_that_nobody_knows_is_refused() {
+        for (schema, why) in [
+            (json!({ "$schema": "https://example.com/my-draft" }), "and not a draft of JSON Schema"),
+            (json!({ "$schema": "http://json-schema.org/draft-03/schema#" }), "and not a draft of JSON Schema"),
+            (json!({ "$schema": "https://spec.openapis.org/oas/3.1/dialect/base" }), "and not a draft of JSON Schema"),
+            (json!({ "$schema": 7 }), "and not a draft of JSON Schema"),
+            (json!({ "not": { "$schema": "https://example.com/my-draft" } }), "and not a draft of JSON Schema"),
+            (json!({ "properties": { "a": { "$schema": DRAFT_7 } } }), "allowed only at the schema's root"),
+        ] {
+            assert!(refusal(&schema).contains(why), "{schema}: {}", refusal(&schema));
+        }
+        holds(&json!({ "$schema": "http://json-schema.org/schema#", "type": "null" }), &[json!(null)], &[json!(1)]);
+        let inner = json!({ "$schema": DRAFT_7, "properties": { "a": { "$schema": DRAFT_7, "type": "null" } } });
+        holds(&inner, &[json!({ "a": null })], &[json!({ "a": 1 })]);
+        // A value, and a name.
+        let value = json!({ "const": { "$schema": "x" } });
+        holds(&value, &[json!({ "$schema": "x" })], &[json!({ "$schema": "y" })]);
+        let name = json!({ "properties": { "$schema": { "type": "string" } } });
+        holds(&name, &[json!({ "$schema": "x" })], &[json!({ "$schema": 1 })]);
+    }
+
+    #[test]
+    fn references_lead_into_the_schema_by_pointer_and_by_name() {
+        let tree = |reference: Value, at: &str| {
+            let mut node = json!({ "properties": { "next": reference, "n": { "type": "integer" } } });
+            if !at.is_empty() {
+                let (key, name) = at.split_once('=').unwrap();
+                node[key] = name.into();
+            }
+            json!({ "$ref": "#/$defs/a~1b%20c", "$defs": { "a/b c": node } })
+        };
+        for schema in [
+            tree(json!({ "$ref": "#/$defs/a~1b%20c" }), ""),
+            tree(json!({ "$ref": "#node" }), "$anchor=node"),
+            tree(json!({ "$dynamicRef": "#node" }), "$dynamicAnchor=node"),
+            tree(json!({ "$dynamicRef": "#node" }), "$anchor=node"),
+            tree(json!({ "$ref": "#" }), ""),
+        ] {
+            holds(
+                &schema,
+                &[json!({ "next": { "next": { "n": 1 } } })],
+                &[json!({ "next": { "next": { "n": "1" } } })],
+            );
+        }
+        let old = json!({
+            "$schema": DRAFT_7,
+            "properties": { "a": { "$ref": "#/definitions/text", "minLength": 3 }, "b": { "$ref": "#/properties/a" } },
+            "definitions": { "text": { "type": "string", "minLength": 2 } },
+        });
+        // Whatever stands beside a reference counts since draft 2019-09.
+        holds(&old, &[json!({ "a": "ab", "b": "ab" })], &[json!({ "a": "a" }), json!({ "b": "b" }), json!({ "b": 1 })]);
+        let mut new = old;
+        new["$schema"] = "https://json-schema.org/draft/2019-09/schema".into();
+        holds(&new, &[json!({ "b": "abc" })], &[json!({ "b": "ab" })]);
+        let root = json!({ "$id": "https://example.com/s", "properties": { "a": { "$ref": "#" } }, "type": "object" });
+        holds(&root, &[json!({ "a": {} })], &[json!({ "a": 1 })]);
+    }
+
+    #[test]
+    fn a_schema_within_a_schema_that_has_a_name_of_its_own_is_refused() {
+        for (schema, why) in [
+            (json!({ "$defs": { "a": { "$id": "https://example.com/a" } } }), "$id"),
+            (
+                json!({ "$ref": "https://example.com/a", "$defs": { "a": { "$id": "https://example.com/a" } } }),
+                "outside",
+            ),
+            (json!({ "$defs": { "a": { "$id": "a", "$defs": { "b": {} }, "$ref": "#/$defs/b" } } }), "$id"),
+            (json!({ "$schema": DRAFT_7, "definitions": { "a": { "$id": "#a" } }, "$ref": "#a" }), "$id"),
+            (json!({ "$ref": "https://example.com/s.json" }), "points outside"),
+            (json!({ "$ref": "other.json#/a" }), "points outside"),
+            (json!({ "$ref": "#/$defs/nowhere" }), "points at nothing"),
+            (json!({ "$ref": "#nowhere" }), "nowhere"),
+            (json!({ "$dynamicRef": "#nowhere" }), "nowhere"),
+        ] {
+            assert!(refusal(&schema).contains(why), "{schema}: {}", refusal(&schema));
+        }
+    }
+
+    #[test]
+    fn references_that_lead_in_a_circle_are_refused_or_end() {
+        for draft in [DRAFT_7, "https://json-schema.org/draft/2020-12/schema"] {
+            for schema in [
+                json!({ "$ref": "#" }),
+                json!({ "$ref": "#/definitions/a", "definitions": { "a": { "$ref": "#/definitions/a" } } }),
+                json!({ "$ref": "#/definitions/~2", "definitions": {
+                    "~2": { "$ref": "#/definitions/%7e3" }, "~3": { "$ref": "#/definitions/~2" },
+                } }),
+                json!({ "not": { "$ref": "#/definitions/a" }, "definitions": {
+                    "a": { "$ref": "#/definitions/b" }, "b": { "$ref": "#/definitions/c" },
+                    "c": { "$ref": "#/definitions/b" },
+                } }),
+            ] {
+                let mut schema = schema;
+                schema["$schema"] = draft.into();
+                assert!(refusal(&schema).contains("leads in a circle"), "{schema}: {}", refusal(&schema));
+            }
+            let around = json!({ "$schema": draft, "allOf": [{ "$ref": "#" }] });
+            let around = Schema::read(&around.to_string()).unwrap();
+            // Whether it holds is nowhere said.
+            is_valid(&around, &json!(1));
+            let chain = json!({ "$schema": draft, "properties": { "a": { "$ref": "#/properties/b" },
+                "b": { "$ref": "#/properties/c" }, "c": { "type": "null" } } });
+            holds(&chain, &[json!({ "a": null })], &[json!({ "a": 1 })]);
+        }
+    }
+
+    #[test]
+    fn a_format_is_checked_if_its_draft_says_so() {
+        let date = json!({ "type": "string", "format": "date" });
+        holds(&date, &[json!("2024-02-29"), json!("tomorrow")], &[json!(1)]);
+        let mut old = date;
+        old["$schema"] = DRAFT_7.into();
+        holds(&old, &[json!("2024-02-29")], &[json!("tomorrow"), json!("2023-02-29"), json!(1)]);
+        holds(&json!({ "$schema": DRAFT_7, "format": "of-my-own" }), &[json!("x")], &[]);
+    }
+
+    #[test]
+    fn a_refusal_names_the_place_and_what_is_wrong() {
+        for (schema, why) in [
+            (json!({ "properties": { "a": { "type": "objekt" } } }), "properties.a.type: "),
+            (json!({ "required": "a" }), "required: "),
+            (json!({ "minimum": "1" }), "minimum: "),
+            (json!({ "properties": { "a": { "pattern": r"\Z" } } }), r"\Z is no escape"),
+            (json!({ "propertyNames": { "pattern": "[" } }), "in the middle"),
+            (json!([]), ""),
+        ] {
+            let refusal = refusal(&schema);
+            assert!(refusal.contains(why), "{schema}: {refusal}");
+        }
+    }
 }

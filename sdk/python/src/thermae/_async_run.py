@@ -85,6 +85,7 @@ class AsyncRun:
                     tools, allowed, token, kinds, if_client_gone="wait", sync_tools=sandbox.sync_tools
                 )
                 run = cls(sandbox, job.id, tools)
+                await (await sandbox.connection()).check_tools(tools.values())
                 await run._begin("run", {"detached": True}, payload)
             except ThermaeError as error:
                 if failures >= max_retries or not sandbox.may_retry(error):

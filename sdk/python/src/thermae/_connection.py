@@ -5,15 +5,18 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
 
 from thermae._error import ThermaeError
 from thermae._frames import Frame
-from thermae._request import Request, error_of
+from thermae._request import Request, error_of, json_payload
 from thermae._transport import Transport
 from thermae._version import VERSION
-from thermae.errors import ConnectionLost, JobTooLarge, SandboxClosed, UnsupportedProtocol
+from thermae.errors import BadTool, ConnectionLost, JobTooLarge, SandboxClosed, UnsupportedProtocol
+
+if TYPE_CHECKING:
+    from thermae._tools import Tool
 
 _log = logging.getLogger("thermae")
 
@@ -67,6 +70,27 @@ class Connection:
                 pass
             self.facts = {name: fact for name, fact in opening.answer.items() if name not in ("type", "id")}
         _log.debug("fleet opened facts=%s", self.facts)
+
+    async def check_tools(self, tools: "Iterable[Tool[..., Any]]") -> None:
+        """Lets the bridge read the schemas of tools that nobody has read so far.
+
+        Raises:
+            BadTool: The fleet can't read one of them, so no program could call that tool.
+        """
+        new = [tool for tool in tools if not tool.is_checked]
+        if not new:
+            return
+        wires: list[bytes] = []
+        for tool in new:
+            try:
+                wires.append(json_payload(tool.to_wire()))
+            except (TypeError, ValueError, RecursionError) as error:
+                raise BadTool(f"the tool {tool.name!r} can't be written as JSON: {error}") from None
+        async with self.request("check_tools", {}, b"[%b]" % b",".join(wires)) as request:
+            async for _ in request.answers(asyncio.get_running_loop().time()):
+                pass
+        for tool in new:
+            tool.is_checked = True
 
     @contextlib.asynccontextmanager
     async def request(

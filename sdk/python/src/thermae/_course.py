@@ -119,6 +119,8 @@ class Course:
         connection, session = self._sandbox.connection_here(), self.job.options.get("session")
         if connection is None or (session and session not in self._sandbox.begun):
             return None
+        if not all(tool.is_checked for tool in self._tools.values()):
+            return None
         payload = self._wire()
         if len(payload) > PART:
             return None
@@ -171,6 +173,7 @@ class Course:
     async def _submit(self) -> tuple[Request, float | None]:
         """Sends the job. Gives also when it must have ended, by the event loop's clock."""
         connection = await self._sandbox.connection()
+        await connection.check_tools(self._tools.values())
         payload = self._wire()
         allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else asyncio.get_running_loop().time() + allowed

@@ -56,6 +56,9 @@ class Tool(Generic[P, R]):
 
     __name__: str
 
+    is_checked = False
+    """Whether a fleet has read its schema."""
+
     def __init__(
         self,
         function: Callable[P, R],

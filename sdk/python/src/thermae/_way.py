@@ -1,7 +1,7 @@
 """The way from a sandbox to its fleet: a bridge of its own, or a gateway."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from thermae import _fork
@@ -57,10 +57,11 @@ class Way:
         if self._packages is not None:
             self._packages.close()
 
-    async def open(self, tools: Iterable[Tool[..., Any]]) -> Connection:
-        """Opens a connection to the fleet.
+    async def open(self, tools: Collection[Tool[..., Any]]) -> Connection:
+        """Opens a connection to the fleet, for jobs with these tools.
 
         Raises:
+            BadTool: A tool can't be called.
             ThermaeError: There is no fleet, or it can't be reached.
         """
         opening = self._opening
@@ -76,6 +77,7 @@ class Way:
             for tool in tools:
                 _ = tool.schema
             await opened
+            await connection.check_tools(tools)
         except BaseException as error:
             opened.cancel()  # A tool can be to blame: nobody waits for the fleet then.
             await connection.close()

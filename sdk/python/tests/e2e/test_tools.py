@@ -40,6 +40,29 @@ help(transfer)
     assert "\n".join(lines[3:]) == transfer.documentation
 
 
+UNREADABLE: list[tuple[dict[str, Any], str]] = [
+    ({"properties": {"x": {"pattern": r"^a\Z"}}}, r"\\Z is no escape of ECMA-262"),
+    ({"properties": {"x": {"pattern": r"^(?:(a)|b)*\1$"}}}, "engines differ"),
+    ({"$schema": "https://example.com/my-draft"}, "not a draft of JSON Schema"),
+    ({"$ref": "https://example.com/s.json"}, "points outside the schema"),
+    ({"properties": {"x": {"type": "objekt"}}}, r'properties\.x\.type: "objekt" is not'),
+]
+
+
+def test_a_tool_whose_schema_cant_be_read_is_told_before_a_program_runs() -> None:
+    def odd(schema: dict[str, Any]) -> ToolSpec:
+        return {"name": "odd", "input_schema": schema, "handler": lambda **_: None}
+
+    told = "The tool \"odd\" can't be called: its input schema can't be used: .*"
+    with Sandbox(**any_fleet(1)) as box:
+        for schema, why in UNREADABLE:
+            with pytest.raises(errors.BadTool, match=told + why):
+                box.run("print(1)", tools=[odd(schema)])
+    schema, why = UNREADABLE[0]
+    with pytest.raises(errors.BadTool, match=told + why), Sandbox(tools=[transfer, odd(schema)], **any_fleet(1)):
+        pytest.fail("it opened")
+
+
 def test_integers_of_any_size_arrive_with_all_their_digits() -> None:
     seen: list[object] = []
 

@@ -333,6 +333,10 @@ class Bridge:
             case "sessions":
                 listed = [{"id": s, "pool": "default", "worker": "w", "expires_in_ms": 270000} for s in sessions]
                 self.send({"type": "done", "id": number}, json.dumps(listed).encode())
+            case "check_tools":
+                bad = b"no_pattern" in payload
+                error = {"type": "error", "id": number, "code": "bad_tool", "message": "no engine reads it"}
+                self.send(error if bad else {"type": "done", "id": number})
             case "close":
                 self.writer.close()
             case other:

@@ -34,7 +34,7 @@ def test_a_program_runs_and_its_job_is_what_was_said(bridge: Log) -> None:
     # Closing a sandbox does not wait until the other end has read all: over HTTP, that is another process.
     until(lambda: bridge.frames("eof"))
     kinds = [one["type"] for one in bridge.frames()]
-    assert kinds == ["start", "hello", "open", "run", "close", "eof"]
+    assert kinds == ["start", "hello", "open", "check_tools", "run", "close", "eof"]
     assert bridge.frames("hello")[0]["versions"] == [1]
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 
 import pytest
+from bridge_log import Log
 from pydantic import BaseModel, Field
 
-from thermae import Sandbox, Tool, ToolSpec, declare_tool, tool
+from thermae import Job, Sandbox, Tool, ToolSpec, declare_tool, tool
 from thermae._tool_text import name_in_code
 from thermae._tools import as_tool, tools_by_name
 from thermae.errors import BadTool
@@ -294,6 +295,40 @@ def test_two_tools_of_one_name_are_refused() -> None:
 def test_a_tool_that_hides_a_name_of_pythons_is_refused(name: str) -> None:
     with pytest.raises(BadTool, match=f"a tool called {name} would hide Python's own {name} from the code"):
         Sandbox(tools=[tool(add, name=name)])
+
+
+UNREADABLE: ToolSpec = {"name": "odd", "input_schema": {"pattern": "no_pattern"}, "handler": add}
+
+
+def test_a_tool_that_the_fleet_cant_read_is_told_when_the_sandbox_opens(bridge: Log) -> None:
+    with pytest.raises(BadTool, match="no engine reads it"), Sandbox(tools=[add, UNREADABLE]):
+        pytest.fail("it opened")
+    assert bridge.frames("run") == []
+    with (
+        pytest.raises(BadTool, match="'odd' can't be written as JSON"),
+        Sandbox(tools=[{**UNREADABLE, "input_schema": {"const": float("nan")}}]),
+    ):
+        pytest.fail("it opened")
+
+
+def test_a_tool_that_the_fleet_cant_read_is_told_when_a_run_gets_it(bridge: Log) -> None:
+    with Sandbox() as box:
+        for begin in (box.run, box.submit):
+            with pytest.raises(BadTool, match="no engine reads it"):
+                begin("print 1", tools=[UNREADABLE])
+        with pytest.raises(BadTool, match="no engine reads it"):
+            list(box.batch([Job("print 1", tools=[UNREADABLE])]))
+        assert bridge.frames("run") == []
+        assert box.run("print 1").stdout == "1\n"
+
+
+def test_the_fleet_reads_a_tool_once(bridge: Log) -> None:
+    own = tool(add, name="own")
+    with Sandbox(tools=[add]) as box:
+        for _ in range(2):
+            assert box.run("print 1").ok
+            assert box.run("print 1", tools=[own]).ok
+    assert len(bridge.frames("check_tools")) == 2
 
 
 @pytest.mark.parametrize(

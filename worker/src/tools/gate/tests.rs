@@ -60,13 +60,31 @@ fn a_tool_whose_schema_cant_be_used_is_refused_alone() {
     ] {
         let mut tool = spec("odd");
         tool.input_schema = Some((&schema).into());
-        let (gate, told) = Gate::new(&[tool, spec("other")], Bounds::default()).unwrap();
+        let (gate, told) = Gate::new(&[tool.clone(), spec("other")], Bounds::default()).unwrap();
         assert_eq!(told.len(), 2);
+        let [note] = gate.notes() else { panic!("{:?}", gate.notes()) };
+        assert!(note.starts_with("The tool \"odd\" can't be called: its input schema can't be used: "), "{note}");
+        assert_eq!(check_tools(&[spec("other"), tool]).unwrap_err(), *note);
         let arguments = || serde_json::value::to_raw_value(&json!({})).unwrap();
         let refused = gate.check("odd", arguments()).unwrap_err();
         assert!(refused.message.contains("its input schema can't be used"), "{schema}: {refused:?}");
         assert!(gate.check("other", arguments()).is_ok());
     }
+}
+
+#[test]
+fn many_tools_that_cant_be_used_give_a_few_notes() {
+    let odd = |n: usize| {
+        let mut tool = spec(&format!("odd_{n}"));
+        tool.input_schema = Some((&json!({ "pattern": "(".repeat(1 << 16) })).into());
+        tool
+    };
+    let (gate, _) = Gate::new(&(0..100).map(odd).collect::<Vec<_>>(), Bounds::default()).unwrap();
+    assert_eq!(gate.notes().len(), MOST_NOTES);
+    assert!(gate.notes().iter().all(|note| note.len() < 3000), "{:?}", gate.notes());
+    assert!(gate.notes()[MOST_NOTES - 1].starts_with("85 more tools"), "{:?}", gate.notes());
+    assert!(check_tools(&[spec("a.b"), spec("a-b")]).unwrap_err().contains("rename one"));
+    assert_eq!(check_tools(&[spec("a"), spec("b")]), Ok(()));
 }
 
 #[test]
