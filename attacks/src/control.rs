@@ -15,7 +15,7 @@ use crate::sheet::{Control, Mode};
 use crate::targets::Map;
 
 /// Longer than a control takes.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Errors that mean that this machine lacks what is attacked, or denies it even to this user.
 const LACKING: [&str; 8] =

@@ -20,14 +20,14 @@ use crate::targets::Targets;
 use crate::tools::{GATE, Tools};
 
 /// Longer than an attack takes.
-const ATTACK_TIMEOUT: Duration = Duration::from_secs(90);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Least number of honest jobs, of which the quickest counts: this machine has other work, too.
 const HONEST_RUNS: usize = 5;
 
 /// How long honest jobs are repeated until one is quick enough. If an attack has left something behind, all of them are
-/// slow. Other work on this machine may hold up five in a row.
-const HONEST_TIME: Duration = Duration::from_secs(5);
+/// slow. Other work on this machine may hold up many in a row.
+const HONEST_TIME: Duration = Duration::from_secs(60);
 
 /// How much slower than before an attack an honest job may be after it, as a factor and a sum. A busy machine makes
 /// milliseconds longer.
