@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use thermae_fleet::{
-    AuditOptions, ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, TokenOptions, Unfit,
+    AnswerOptions, AuditOptions, ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, TokenOptions, Unfit,
 };
 
 use crate::Refusal;
@@ -37,6 +37,10 @@ pub(crate) struct Embedded {
     store: Option<PathBuf>,
     audit: Option<PathBuf>,
     audit_redact: Vec<String>,
+    answers_run_memory: Option<ByteSize>,
+    answers_memory: Option<ByteSize>,
+    answers_disk: Option<ByteSize>,
+    answers_dir: Option<PathBuf>,
     token_keys: Option<PathBuf>,
     token_revoked: Option<PathBuf>,
     token_skew: Option<Millis>,
@@ -106,6 +110,13 @@ impl Embedded {
             record_ttl: self.record_ttl.unwrap_or(default.record_ttl),
             store: self.store.or(default.store),
             audit: AuditOptions { file: self.audit, redact: self.audit_redact, ..default.audit },
+            answers: AnswerOptions {
+                run_memory: self.answers_run_memory.unwrap_or(default.answers.run_memory),
+                memory: self.answers_memory.unwrap_or(default.answers.memory),
+                disk: self.answers_disk.unwrap_or(default.answers.disk),
+                dir: self.answers_dir.unwrap_or(default.answers.dir),
+                ..default.answers
+            },
             tokens: TokenOptions {
                 keys: self.token_keys,
                 revoked: self.token_revoked,
@@ -179,6 +190,7 @@ mod tests {
             "python": "/opt/python3", "slots": 3, "warm": 5, "spares": 7, "preload": ["polars"], "preload_eager": true,
             "python_path": ["/data/sales"], "store": "/srv/store",
             "audit": "/srv/audit.jsonl", "audit_redact": ["**/pin"],
+            "answers_run_memory": "1MiB", "answers_memory": "2MiB", "answers_disk": "3MiB", "answers_dir": "/srv/answers",
             "token_keys": "/srv/keys", "token_revoked": "/srv/revoked", "token_skew": "5s", "disk": "11MiB", "cpu_quota": 150, "datasets": { "sales": dir.path() },
             "record_ttl": "13s", "max_sessions": 21, "session_min_idle": "9s",
             "wall": "2d", "cpu": 4000, "memory": "1GiB", "pids": 100, "output": 2048, "tool_wait": "1s", "pause": "2s",
@@ -200,6 +212,14 @@ mod tests {
             skew: Millis::from_secs(5),
         };
         assert_eq!(options.tokens, tokens);
+        let answers = AnswerOptions {
+            run_memory: ByteSize::mib(1),
+            memory: ByteSize::mib(2),
+            disk: ByteSize::mib(3),
+            dir: "/srv/answers".into(),
+            ..AnswerOptions::default()
+        };
+        assert_eq!(options.answers, answers);
         assert_eq!((options.disk, options.cpu_quota), (ByteSize::mib(11), Some(150)));
         assert_eq!(options.datasets["sales"], dir.path().canonicalize().unwrap());
         assert_eq!(options.record_ttl, Millis::from_secs(13));

@@ -24,9 +24,17 @@ pub(crate) struct Outbox {
     state: Mutex<State>,
     /// Wakes the writer.
     written: Notify,
+    /// Wakes whoever waits for room for an answer.
+    released: Notify,
     holds: Arc<dyn Holds>,
     /// Whether more waits than may.
     overfull: CancellationToken,
+}
+
+/// Bytes of an answer to a tool call, which are held until this is dropped.
+pub(crate) struct HeldAnswer {
+    outbox: Arc<Outbox>,
+    bytes: usize,
 }
 
 #[derive(Default)]
@@ -36,13 +44,16 @@ struct State {
     /// Whether flow control has ended, because the client takes everything that still comes.
     unlimited: bool,
     closed: bool,
-    /// Bytes of all frames that wait, and of the requests under way.
+    /// Bytes of all frames that wait, of the requests under way, and of the SDK's answers to tool calls.
     held: usize,
+    /// Number of these answers.
+    answers: usize,
 }
 
 impl Outbox {
     pub(crate) fn new(holds: Arc<dyn Holds>) -> Self {
-        Self { state: Mutex::default(), written: Notify::new(), holds, overfull: CancellationToken::new() }
+        let (state, written, released, overfull) = Default::default();
+        Self { state, written, released, holds, overfull }
     }
 
     /// Waits until more frames wait than may.
@@ -67,6 +78,28 @@ impl Outbox {
         let mut state = self.lock();
         state.held = state.held.saturating_sub(bytes);
         self.holds.hold(state.held);
+        self.released.notify_one();
+    }
+
+    /// Holds the bytes of an answer to a tool call as soon as that is allowed, or no other answer is held. Nothing that
+    /// the SDK sends is read meanwhile, so only one task waits for this.
+    pub(crate) async fn hold_answer(self: &Arc<Self>, bytes: usize) -> HeldAnswer {
+        while !self.holds_answer(bytes) {
+            self.released.notified().await;
+        }
+        HeldAnswer { outbox: self.clone(), bytes }
+    }
+
+    fn holds_answer(&self, bytes: usize) -> bool {
+        let mut state = self.lock();
+        let may = self.holds.hold(state.held + bytes) || state.answers == 0;
+        if may {
+            state.held += bytes;
+            state.answers += 1;
+        } else {
+            self.holds.hold(state.held);
+        }
+        may
     }
 
     fn more(&self, state: &mut State, bytes: usize) {
@@ -229,6 +262,13 @@ impl Outbox {
     }
 }
 
+impl Drop for HeldAnswer {
+    fn drop(&mut self) {
+        self.outbox.lock().answers -= 1;
+        self.outbox.release(self.bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -345,5 +385,20 @@ mod tests {
         assert!(outbox.overfull().now_or_never().is_none());
         (0..9).for_each(|_| outbox.send(frame("e", 0)));
         assert!(outbox.overfull().now_or_never().is_some());
+    }
+    #[test]
+    fn answers_wait_for_room_but_one_is_always_taken() {
+        let outbox = Arc::new(Outbox::new(Arc::new(Most(3000))));
+        let hold = |bytes| outbox.hold_answer(bytes).now_or_never();
+        let large = hold(5000).expect("the only one is taken");
+        assert!(hold(1).is_none());
+        drop(large);
+        let (first, second) = (hold(1500).unwrap(), hold(1500).unwrap());
+        let mut third = Box::pin(outbox.hold_answer(1500));
+        assert!(third.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(third.now_or_never().is_some(), "there is room again");
+        drop(second);
+        assert!(outbox.hold(3000), "all of it is free");
     }
 }

@@ -71,7 +71,7 @@ impl Reader {
                     return End::Bad(refusal.advice("connect again later, or send smaller frames"));
                 }
                 Some(Err(error)) => return End::Bad(Refusal::new("bad_frame", error.to_string())),
-                Some(Ok(frame)) => self.take(frame),
+                Some(Ok(frame)) => self.take(frame).await,
             };
             if let ControlFlow::Break(end) = taken {
                 return end;
@@ -79,7 +79,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, frame: Frame) -> ControlFlow<End> {
+    async fn take(&mut self, frame: Frame) -> ControlFlow<End> {
         let bad = |message: &str| ControlFlow::Break(End::Bad(Refusal::new("bad_frame", message)));
         let request = match request::read(&frame.header) {
             Ok(request) => request,
@@ -111,7 +111,9 @@ impl Reader {
                     Some(Underway { hears: Hears::Run(run), .. }) => run.clone(),
                     _ => return ControlFlow::Continue(()),
                 };
-                run.answered(&call, &frame.payload);
+                // The answer is held twice: as it came, and as it leaves.
+                let held = self.shared.outbox.hold_answer(frame.payload.len() * 2).await;
+                run.answered(&call, &frame.payload, held);
             }
             Request::Detach { id } => {
                 if let Some(Underway { hears: Hears::Run(run), .. }) = self.shared.requests().get(&id) {

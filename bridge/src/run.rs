@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::{ANSWER_WITHIN, Shared};
 use crate::job::Unread;
 use crate::open::Opened;
-use crate::outbox::Outbox;
+use crate::outbox::{HeldAnswer, Outbox};
 use crate::terms::Told;
 use crate::{Refusal, job, reply};
 
@@ -32,6 +32,8 @@ pub(crate) struct Run {
     calls: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     /// The calls that the SDK knows from an event `run`, until their turn comes. It may answer them before.
     told: Mutex<HashMap<String, oneshot::Receiver<Answer>>>,
+    /// The bytes of answers that have not left yet, by their calls.
+    leaving: Mutex<HashMap<String, HeldAnswer>>,
     /// Whether the run goes on when the connection ends.
     detached: bool,
     ended: CancellationToken,
@@ -57,7 +59,8 @@ impl Run {
     pub(crate) fn new(id: u64, shared: &Shared, detached: bool) -> Self {
         let (ended, left) = (CancellationToken::new(), CancellationToken::new());
         let (outbox, result_told) = (shared.outbox.clone(), shared.told.clone());
-        Self { id, outbox, result_told, calls: Mutex::default(), told: Mutex::default(), detached, ended, left }
+        let (calls, told, leaving) = Default::default();
+        Self { id, outbox, result_told, calls, told, leaving, detached, ended, left }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
@@ -88,11 +91,18 @@ impl Run {
         self.left.cancel();
     }
 
-    /// Hands an answer to its call, if the call still waits.
-    pub(crate) fn answered(&self, call: &str, payload: &[u8]) {
+    fn leaving(&self) -> MutexGuard<'_, HashMap<String, HeldAnswer>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands an answer to its call, if the call still waits. Its bytes are `held` until it has left.
+    pub(crate) fn answered(&self, call: &str, payload: &[u8], held: HeldAnswer) {
         let Some(waiting) = self.calls().remove(call) else { return };
+        self.leaving().insert(call.to_owned(), held);
         // The call may be given up meanwhile.
-        let _ = waiting.send(answer(payload));
+        if waiting.send(answer(payload)).is_err() {
+            self.leaving().remove(call);
+        }
     }
 
     /// Ends the run with its result.
@@ -222,6 +232,10 @@ impl Follower for Run {
             // Nobody reads this, but the call would wait for the rest of its time.
             () = self.ended.cancelled() => Err("the job has ended".into()),
         }
+    }
+
+    fn done_with(&self, call: &str, _: bool) {
+        self.leaving().remove(call);
     }
 
     fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {

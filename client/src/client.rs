@@ -230,6 +230,18 @@ impl Client {
         self.shared.jobs.forget(job)
     }
 
+    /// Waits while answers to calls of this job should be kept back, because it does not read those that it has; at
+    /// most for this time. Returns at once if this client does not follow the job. Answers of a follower wait by
+    /// themselves.
+    pub fn may_answer<'a>(&'a self, job: &JobId, at_most: Duration) -> BoxFuture<'a, ()> {
+        let followed = self.shared.jobs.follower(job);
+        Box::pin(async move {
+            if let Some((_, _, turn)) = followed {
+                turn.may_answer(at_most).await;
+            }
+        })
+    }
+
     /// Answers a call of any run of the tenant, such as one in [`RunInfo::calls`]. Returns when the broker has
     /// confirmed the answer. The first answer to a call counts; others change nothing. If a tool of this client is
     /// about to answer the call, it is given up.

@@ -1,6 +1,7 @@
 //! Reads the reply queue, and hands each event to the job, request or question that it belongs to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thermae_backplane::bus::{self, AckBatch, Consumer, Delivery, Message, QueueSpec};
 use thermae_schemas::{Body, Event, EventBody, names};
@@ -8,6 +9,9 @@ use thermae_schemas::{Body, Event, EventBody, names};
 use crate::client::Shared;
 use crate::questions::Answer;
 use crate::{Error, decisions, publish, runs, tools};
+
+/// Longest time for which answers are kept back after one event.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 /// Declares the reply queue and subscribes to it.
 pub(crate) async fn subscribe(shared: &Shared) -> Result<Box<dyn Consumer>, bus::Error> {
@@ -101,6 +105,7 @@ pub(crate) fn hand_on(shared: &Arc<Shared>, event: Event, message: &Message) -> 
             | EventBody::ToolCall(_)
             | EventBody::Sessions { .. }
             | EventBody::Run(_)
+            | EventBody::Hold { .. }
             | EventBody::Superseded {}
             | EventBody::Decided(_)
             | EventBody::Opened { .. }
@@ -122,7 +127,12 @@ pub(crate) fn hand_on(shared: &Arc<Shared>, event: Event, message: &Message) -> 
         _ => match shared.jobs.hold(event, message) {
             None => true,
             Some(Event { body: EventBody::ToolCall(call), .. }) => tools::answer(shared, job.clone(), call, message),
-            Some(event) => shared.jobs.stream(event, text),
+            Some(event) => {
+                if let EventBody::Hold { for_ms } = event.body {
+                    shared.jobs.hold_answers(&job, Duration::from_millis(for_ms).min(LONGEST_HOLD));
+                }
+                shared.jobs.stream(event, text)
+            }
         },
     };
     if !known {

@@ -21,6 +21,12 @@ pub trait Follower: Send + Sync + 'static {
     /// same time.
     async fn tool_call(&self, call: ToolCall, text: Bytes) -> Result<Box<RawValue>, ToolFailure>;
 
+    /// The client has done with a call: the answer of [`Follower::tool_call`] was sent, or (`sent` is `false`) nobody
+    /// wants it any more. Until then the client keeps the answer, for example because the run reads none.
+    fn done_with(&self, call: &str, sent: bool) {
+        let _ = (call, sent);
+    }
+
     /// The job's first result, or why no result will come. Nothing follows.
     fn end(&self, end: Result<(Event, Bytes), Error>);
 }

@@ -37,7 +37,7 @@ pub(crate) struct Feed {
 #[async_trait]
 impl Follower for Feed {
     fn event(&self, event: Event, _: &Bytes) {
-        if matches!(event.body, EventBody::Unknown | EventBody::Run(_)) {
+        if matches!(event.body, EventBody::Unknown | EventBody::Run(_) | EventBody::Hold { .. }) {
             return;
         }
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(Box::new(event)) {

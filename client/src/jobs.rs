@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use thermae_backplane::bus::Message;
@@ -131,6 +132,13 @@ impl Jobs {
         self.lock().jobs.get(id).map(|job| (job.follower.clone(), job.span.clone(), job.turn.clone()))
     }
 
+    /// Has answers to the job's calls kept back for this time.
+    pub(crate) fn hold_answers(&self, id: &JobId, time: Duration) {
+        if let Some((_, _, turn)) = self.follower(id) {
+            turn.hold(time);
+        }
+    }
+
     /// The messages of all jobs under way.
     pub(crate) fn messages(&self) -> Vec<Message> {
         self.lock().jobs.values().map(|job| job.message.clone()).collect()
@@ -146,7 +154,11 @@ impl Jobs {
     /// Takes a job that has its first result from the table.
     pub(crate) fn end(&self, id: &JobId) -> Ended {
         let mut table = self.lock();
-        let follower = table.jobs.remove(id).map(|job| job.follower);
+        let ended = table.jobs.remove(id);
+        if let Some(job) = &ended {
+            job.turn.over();
+        }
+        let follower = ended.map(|job| job.follower);
         let taking = match table.taking.is_empty() {
             true => Vec::new(),
             false => table.taking.extract_if(|_, taking| taking.job == *id).map(|(_, taking)| taking).collect(),
@@ -162,6 +174,7 @@ impl Jobs {
             (std::mem::take(&mut table.jobs), std::mem::take(&mut table.taking))
         };
         for job in jobs.into_values() {
+            job.turn.over();
             job.follower.end(Err(error.clone()));
         }
         for taking in taking.into_values() {

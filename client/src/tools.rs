@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -145,13 +145,23 @@ impl Table {
 /// A call that is being answered.
 struct UnderWay {
     shared: Arc<Shared>,
+    follower: Arc<dyn Follower>,
     call: String,
     turn: Turn,
+    sent: bool,
+}
+
+impl UnderWay {
+    /// Ends with an answer that was sent, or was not.
+    fn done(mut self, sent: bool) {
+        self.sent = sent;
+    }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.shared.calls.left(&self.call, &self.turn);
+        self.follower.done_with(&self.call, self.sent);
     }
 }
 
@@ -172,7 +182,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, event: &M
             return true;
         }
     };
-    let under_way = UnderWay { shared: shared.clone(), call: call.call.clone(), turn };
+    let under_way = UnderWay { shared: shared.clone(), follower, call: call.call.clone(), turn, sent: false };
     let span =
         tracing::info_span!(parent: &parent, "tool", otel.kind = "consumer", job.id = %job, tool.name = %call.tool);
     trace::adopt(&span, &event.headers);
@@ -181,10 +191,11 @@ pub(crate) fn answer(shared: &Arc<Shared>, job: JobId, call: ToolCall, event: &M
         let answer = tokio::select! {
             biased;
             () = end.cancelled() => None,
-            answer = run(under_way, follower, call, event) => answer,
+            answer = run(&under_way, call, event) => answer,
         };
-        if let Some((shared, key, body, within)) = answer {
-            send(shared, key, body, within).await;
+        if let Some((key, body, within)) = answer {
+            let sent = send(under_way.shared.clone(), key, body, within).await;
+            under_way.done(sent);
         }
     };
     spawn(shared, running.instrument(span));
@@ -212,14 +223,14 @@ pub(crate) async fn answer_by_hand(
     })
 }
 
-fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) {
+fn spawn(shared: &Arc<Shared>, task: impl Future<Output: Send> + Send + 'static) {
     let stop = shared.stop.clone();
     shared.tasks.spawn(async move {
         tokio::select! {
             // A client that ends answers nothing more: the end of its followers is no answer to their calls.
             biased;
             () = stop.cancelled() => {}
-            () = task => {}
+            _ = task => {}
         }
     });
 }
@@ -228,23 +239,25 @@ fn spawn(shared: &Arc<Shared>, task: impl Future<Output = ()> + Send + 'static) 
 ///
 /// A call whose time is over gets no answer from here: the worker ends it by its own clock, with an error that is the
 /// same for every tool. A second one would win by luck.
-async fn run(
-    under_way: UnderWay,
-    follower: Arc<dyn Follower>,
-    call: ToolCall,
-    event: Bytes,
-) -> Option<(Arc<Shared>, String, Bytes, Duration)> {
-    let (within_ms, tool) = (call.within_ms, call.tool.clone());
+///
+/// While the run's answers lie on its worker's disk, the answer waits here; no longer than for half of its call's time,
+/// so that it still gets there.
+async fn run(under_way: &UnderWay, call: ToolCall, event: Bytes) -> Option<(String, Bytes, Duration)> {
+    let (began, within, tool) = (Instant::now(), within(call.within_ms), call.tool.clone());
     let (id, reply_to) = (call.call.clone(), call.reply_to.clone());
-    let answered = AssertUnwindSafe(follower.tool_call(call, event)).catch_unwind();
-    let reply = match tokio::time::timeout(within(within_ms), answered).await {
+    let answered = AssertUnwindSafe(under_way.follower.tool_call(call, event)).catch_unwind();
+    let reply = match tokio::time::timeout(within, answered).await {
         Ok(Ok(reply)) => Some(reply),
         Ok(Err(_)) => Some(Err(format!("the tool {tool:?} panicked").into())),
         Err(_) => None,
     };
+    let bears = (within / 2).saturating_sub(began.elapsed());
+    if reply.is_some() && !under_way.turn.may_answer(bears).await {
+        return None;
+    }
     let body = reply.map(|reply| encode(&id, reply));
     let counts = under_way.shared.calls.done(&id, &under_way.turn, body.as_ref());
-    body.filter(|_| counts).map(|body| (under_way.shared.clone(), reply_to, body, within(within_ms)))
+    body.filter(|_| counts).map(|body| (reply_to, body, within))
 }
 
 fn within(ms: u64) -> Duration {
@@ -280,7 +293,8 @@ fn answering(shared: &Shared, key: String, body: Bytes) -> Message {
 }
 
 /// Publishes an answer. Outages are waited out for at most `within`, because nobody waits for the answer after that.
-async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
+/// Returns whether it was published.
+async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) -> bool {
     let message = answering(&shared, key, body);
     let publish = async {
         let mut pause = shared.options.retry_min;
@@ -289,15 +303,19 @@ async fn send(shared: Arc<Shared>, key: String, body: Bytes, within: Duration) {
                 Err(error) if error.is_transient() => {
                     tracing::debug!(%error, "a tool's answer could not be sent; trying again");
                     if publish::wait(&shared, &mut pause).await.is_err() {
-                        return;
+                        return false;
                     }
                 }
-                Err(error) => return tracing::warn!(%error, "a tool's answer could not be sent"),
-                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "a tool's answer could not be sent");
+                    return false;
+                }
+                Ok(()) => return true,
             }
         }
     };
-    if tokio::time::timeout(within, publish).await.is_err() {
+    tokio::time::timeout(within, publish).await.unwrap_or_else(|_| {
         tracing::warn!("a tool's answer could not be sent in time");
-    }
+        false
+    })
 }

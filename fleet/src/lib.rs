@@ -102,4 +102,4 @@ pub use thermae_service::secret::Secret;
 pub use thermae_service::tls::Tls;
 pub use thermae_service::units::{ByteSize, Millis};
 pub use thermae_worker::audit::AuditOptions;
-pub use thermae_worker::{Artifacts, LimitOptions, Limits, TokenOptions};
+pub use thermae_worker::{AnswerOptions, Artifacts, LimitOptions, Limits, TokenOptions};

@@ -10,7 +10,7 @@ use thermae_worker::{AnswerOptions, BackendKind, LimitOptions, PoolOptions, Toke
 /// A rate that no tenant reaches.
 pub(crate) const UNBOUNDED: ByteSize = ByteSize(u64::MAX >> 1);
 
-/// Options of the embedded fleet. All but `record_ttl`, `store`, `audit` and `tokens` are those of the only pool,
+/// Options of the embedded fleet. All but `record_ttl`, `store`, `audit`, `answers` and `tokens` are those of the only pool,
 /// `default`, and have the names of its keys in a worker's configuration.
 ///
 /// ```
@@ -70,6 +70,9 @@ pub struct EmbeddedOptions {
     pub store: Option<PathBuf>,
     /// The audit log of tool calls.
     pub audit: AuditOptions,
+    /// How much is kept of the answers to tool calls that runs have not read. The fleet has only one tenant, which may
+    /// have all: the bounds of a tenant have no effect.
+    pub answers: AnswerOptions,
     /// Which capability tokens jobs may use.
     pub tokens: TokenOptions,
 }
@@ -94,6 +97,7 @@ impl Default for EmbeddedOptions {
             record_ttl: Millis::from_secs(600),
             store: None,
             audit: AuditOptions::default(),
+            answers: AnswerOptions::default(),
             tokens: TokenOptions::default(),
         }
     }
@@ -120,6 +124,7 @@ impl EmbeddedOptions {
             record_ttl: _,
             store: _,
             audit: _,
+            answers: _,
             tokens: _,
         } = self.clone();
         let default = PoolOptions::default();
@@ -148,7 +153,7 @@ impl EmbeddedOptions {
 
     /// Options of the worker that has this pool.
     pub(crate) fn worker(&self) -> thermae_worker::Options {
-        let answers = AnswerOptions::default();
+        let answers = self.answers.clone();
         let mut worker = thermae_worker::Options {
             name: Some("embedded".to_owned()),
             // When the fleet is closed, nobody waits for running jobs.
@@ -200,6 +205,13 @@ mod tests {
             record_ttl: Millis::from_secs(13),
             store: Some("/srv/store".into()),
             audit: AuditOptions { file: Some("/srv/audit.jsonl".into()), ..AuditOptions::default() },
+            answers: AnswerOptions {
+                run_memory: ByteSize::mib(1),
+                memory: ByteSize::mib(2),
+                disk: ByteSize::mib(3),
+                dir: "/srv/answers".into(),
+                ..AnswerOptions::default()
+            },
             tokens: TokenOptions { keys: Some("/srv/keys".into()), ..TokenOptions::default() },
         };
         let worker = options.worker();
@@ -208,6 +220,8 @@ mod tests {
         assert_eq!(worker.artifacts.store.as_deref(), Some("file:///srv/store"));
         assert_eq!(worker.audit.file, options.audit.file);
         assert_eq!(worker.tokens, options.tokens);
+        let all = AnswerOptions { tenant_memory: ByteSize::mib(2), tenant_disk: ByteSize::mib(3), ..options.answers };
+        assert_eq!(worker.answers, all, "the only tenant may have all");
         assert_eq!(worker.pools.len(), 1);
         let pool = worker.pools.values().next().unwrap();
         assert_eq!(pool.backend, BackendKind::Native);

@@ -128,6 +128,12 @@ pub enum EventBody {
     },
     /// The answer to a question about a run.
     Run(RunInfo),
+    /// Answers to the run's calls lie on its worker's disk, because the run does not read them. The client should keep
+    /// further answers of the run back.
+    Hold {
+        /// For how long, in milliseconds, unless the event comes again. 0: from now on, answers may be sent.
+        for_ms: u64,
+    },
     /// Another client has taken the job's run over. This client gets nothing more of it.
     Superseded {},
     /// A worker carries out the request. Sent again if the request is.

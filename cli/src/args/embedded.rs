@@ -33,6 +33,19 @@ pub(crate) struct EmbeddedArgs {
     /// How long a session must be unused before it may make room for another one, by default 30s
     #[arg(hide_short_help = true, long, value_name = "TIME")]
     pub(crate) session_min_idle: Option<Millis>,
+    /// Memory for answers to tool calls that one program has not read, by default 32MiB. Further ones are on the disk
+    #[arg(hide_short_help = true, long, value_name = "SIZE")]
+    pub(crate) answers_run_memory: Option<ByteSize>,
+    /// Memory for such answers of all programs, by default 128MiB. Further ones are on the disk
+    #[arg(hide_short_help = true, long, value_name = "SIZE")]
+    pub(crate) answers_memory: Option<ByteSize>,
+    /// Size of all answers on the disk, by default 4096MiB. A further one is dropped, and its call raises ToolError
+    /// (tool_answer_limit)
+    #[arg(hide_short_help = true, long, value_name = "SIZE")]
+    pub(crate) answers_disk: Option<ByteSize>,
+    /// Folder for these answers, by default /var/tmp. None is left when the command ends
+    #[arg(hide_short_help = true, long, value_name = "FOLDER")]
+    pub(crate) answers_dir: Option<PathBuf>,
     /// Append a line of JSON to this file for each tool call, and one for its end (thermae audit)
     #[arg(hide_short_help = true, long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thermae_fleet::{AuditOptions, EmbeddedOptions, TokenOptions};
+use thermae_fleet::{AnswerOptions, AuditOptions, EmbeddedOptions, TokenOptions};
 use thermae_schemas::LimitRequest;
 use thermae_service::units::{ByteSize, Millis};
 use thermae_worker::LimitOptions;
@@ -27,15 +27,20 @@ pub(crate) fn embedded(
         args.store.is_some(),
         args.max_sessions.is_some(),
         args.session_min_idle.is_some(),
+        args.answers_run_memory.is_some(),
+        args.answers_memory.is_some(),
+        args.answers_disk.is_some(),
+        args.answers_dir.is_some(),
         args.audit.is_some(),
         args.token_keys.is_some(),
     ];
     if fleet.is_remote() && (!args.data.is_empty() || own.contains(&true)) {
-        let why = "--data, --disk, --preload, --store, --max-sessions, --session-min-idle, --audit and --token-keys are \
+        let why = "--data, --disk, --preload, --store, --max-sessions, --session-min-idle, --answers-*, --audit and \
+                   --token-keys are \
                    the embedded fleet's options, but --amqp names another fleet";
         return Err(Failure::usage("usage", why).help(
-            "set pools.<name>.datasets, disk, preload, max_sessions and session_min_idle, artifacts.store, audit.file \
-             and tokens.keys in the configuration of that fleet's workers",
+            "set pools.<name>.datasets, disk, preload, max_sessions and session_min_idle, artifacts.store, answers, \
+             audit.file and tokens.keys in the configuration of that fleet's workers",
         ));
     }
     let default = EmbeddedOptions::default();
@@ -48,6 +53,13 @@ pub(crate) fn embedded(
         session_min_idle: args.session_min_idle.unwrap_or(default.session_min_idle),
         preload: if args.preload.is_empty() { default.preload } else { args.preload.clone() },
         store: args.store.as_deref().map(store).transpose()?,
+        answers: AnswerOptions {
+            run_memory: args.answers_run_memory.unwrap_or(default.answers.run_memory),
+            memory: args.answers_memory.unwrap_or(default.answers.memory),
+            disk: args.answers_disk.unwrap_or(default.answers.disk),
+            dir: args.answers_dir.clone().unwrap_or(default.answers.dir),
+            ..default.answers
+        },
         audit: AuditOptions { file: args.audit.clone(), redact: args.audit_redact.clone(), ..default.audit },
         tokens: TokenOptions {
             keys: args.token_keys.clone(),
@@ -195,6 +207,14 @@ mod tests {
             "pyarrow",
             "--slots",
             "3",
+            "--answers-run-memory",
+            "1MiB",
+            "--answers-memory",
+            "2MiB",
+            "--answers-disk",
+            "3MiB",
+            "--answers-dir",
+            "/srv/answers",
         ];
         let served = options(&all).unwrap();
         let (default, ceiling) = (&served.limits.default, &served.limits.ceiling);
@@ -206,11 +226,14 @@ mod tests {
         assert_eq!((default.tool_wait, default.pause), (Millis::from_secs(3600), Millis::from_secs(7200)));
         assert!(ceiling.memory >= default.memory && ceiling.wall >= default.wall && ceiling.pause >= default.pause);
         assert_eq!((served.disk, served.slots, served.preload.len()), (ByteSize::gib(1), Some(3), 3));
+        let answers = &served.answers;
+        assert_eq!((answers.run_memory, answers.memory), (ByteSize::mib(1), ByteSize::mib(2)));
+        assert_eq!((answers.disk, answers.dir.as_path()), (ByteSize::mib(3), Path::new("/srv/answers")));
         let bare = options(&[]).unwrap();
         let (limits, usual) = (&bare.limits, LimitOptions::default());
         assert_eq!((&limits.default, &limits.ceiling), (&usual.default, &usual.ceiling));
         assert_eq!(bare.preload, EmbeddedOptions::default().preload);
-        for bad in [["--memory", "1GiB"], ["--slots", "3"], ["--preload", "polars"]] {
+        for bad in [["--memory", "1GiB"], ["--slots", "3"], ["--preload", "polars"], ["--answers-disk", "1MiB"]] {
             let line = [&bad[..], &["--amqp", "amqp://a@localhost"]].concat();
             assert_eq!(options(&line).unwrap_err().code, "usage", "{bad:?}");
         }

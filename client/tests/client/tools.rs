@@ -96,6 +96,34 @@ async fn calls_are_answered_whatever_the_tool_does() {
 }
 
 #[tokio::test]
+async fn answers_are_kept_back_while_their_run_reads_none() {
+    let mut fleet = Fleet::new().await;
+    let client = fleet.client().await;
+    let tools = tools();
+    let (handle, _other) = (
+        client.submit(job("j"), Some(tools.clone())).await.unwrap(),
+        client.submit(job("k"), Some(tools.clone())).await.unwrap(),
+    );
+    let (message, other) = (fleet.take().await, fleet.take().await);
+    let mut answers = answers(&fleet).await;
+    let (hold, sum) = (EventBody::Hold { for_ms: 60_000 }, json!({ "a": 1, "b": 1 }));
+    fleet.tell(&message, hold.clone()).await;
+    fleet.tell(&message, call("kept", "add", sum.clone())).await;
+    fleet.tell(&other, call("sent", "add", sum.clone())).await;
+    assert_eq!(answer(&mut answers).await.call, "sent", "another run reads");
+    fleet.tell(&message, EventBody::Hold { for_ms: 0 }).await;
+    assert_eq!(answer(&mut answers).await.call, "kept");
+    // At the end of the run, nobody wants what was kept back.
+    fleet.tell(&message, hold).await;
+    fleet.tell(&message, call("dropped", "add", sum.clone())).await;
+    fleet.end(&message, "").await;
+    soon(handle.result()).await.unwrap();
+    fleet.tell(&other, call("last", "add", sum)).await;
+    assert_eq!(answer(&mut answers).await.call, "last");
+    assert_eq!(tools.calls.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
 async fn a_call_whose_time_is_over_gets_no_answer_and_does_not_run_again() {
     let mut fleet = Fleet::new().await;
     let client = fleet.client().await;

@@ -81,10 +81,12 @@ pub(super) async fn cancel(call: Call) -> Result<Response, Problem> {
 
 pub(super) async fn answer(mut call: Call) -> Result<Response, Problem> {
     let id: JobId = call.name("id")?;
+    // Nothing of the body is read, and held in memory, before.
+    call.service.may_answer(&id, call.part("call")).await?;
     let (text, mut held) = call.json().await?;
     // The code's copy.
     call.holder.grow(&mut held, text.len())?;
-    call.service.answer(&id, call.part("call"), &text).await?;
+    call.service.answer(&id, call.part("call"), text, held).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 

@@ -202,14 +202,19 @@ impl Run {
         let _ = state.wait_for(|state| state.end.is_some() || enough(waiting(state))).await;
     }
 
-    /// Answers a tool call.
-    pub(crate) fn answer(&self, call: &str, payload: &[u8]) -> Result<Answered, Problem> {
+    /// Answers a tool call. What is `held` stays so until the answer is sent.
+    pub(crate) fn answer(&self, call: &str, payload: &[u8], held: Held) -> Result<Answered, Problem> {
         let mut answered = Ok(Answered::Unknown);
         self.state.send_modify(|state| {
-            answered = state.calls.answer(call, payload);
+            answered = state.calls.answer(call, payload, held);
             state.count();
         });
         answered
+    }
+
+    /// How long the answer of this call may be kept back.
+    pub(crate) fn bears(&self, call: &str) -> Duration {
+        self.state.borrow().calls.bears(call)
     }
 
     /// A call does not wait for approval any more. The fleet says so, too, but that may come after the caller's next
@@ -254,6 +259,10 @@ impl Run {
 #[async_trait]
 impl Follower for Run {
     fn event(&self, event: Event, text: &Bytes) {
+        if matches!(event.body, EventBody::Hold { .. }) {
+            // Whoever answers is kept waiting, and need not know.
+            return;
+        }
         self.add(text, |state| match event.body {
             EventBody::Approval(asked) => state.approvals.asked(asked),
             EventBody::Decided(decided) => state.approvals.over(&decided.call),
@@ -269,6 +278,14 @@ impl Follower for Run {
         let Some(answer) = asked else { return Err("too many calls of this job wait for an answer".into()) };
         let _over = Over { run: self, call: &id };
         answer.await.unwrap_or_else(|_| Err("the job has ended".into()))
+    }
+
+    fn done_with(&self, call: &str, sent: bool) {
+        // Nobody who waits for a change waits for this.
+        self.state.send_if_modified(|state| {
+            state.calls.left(call, sent);
+            false
+        });
     }
 
     fn end(&self, end: Result<(Event, Bytes), thermae_client::Error>) {

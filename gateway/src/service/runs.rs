@@ -20,6 +20,10 @@ use crate::problem::Problem;
 /// How long RabbitMQ may take to confirm a message.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
 
+fn draining() -> Problem {
+    Problem::new("draining", "the gateway is stopping")
+}
+
 /// What the fleet confirms, or the problem that it doesn't: the client waits out an outage, but callers should not.
 pub(super) async fn confirmed<T>(sent: impl Future<Output = T>) -> Result<T, Problem> {
     let late = |_| {
@@ -41,7 +45,7 @@ impl Service {
         holder: &Holder,
     ) -> Result<Arc<Run>, Problem> {
         if self.draining.is_cancelled() {
-            return Err(Problem::new("draining", "the gateway is stopping"));
+            return Err(draining());
         }
         let mut reading = self.hold();
         let (job, identity) = job::read(&text, key, |bytes| holder.grow(&mut reading, bytes))?;
@@ -107,14 +111,33 @@ impl Service {
         Ok((after == 0 || !follow.is_at_end()).then_some(follow))
     }
 
-    /// Answers a tool call of a run, whoever follows the run.
-    pub(crate) async fn answer(&self, id: &JobId, call: &str, payload: &[u8]) -> Result<(), Problem> {
+    /// Waits until a call of a run should be answered: while the run does not read the answers that it has, its next
+    /// ones stay with those who send them.
+    pub(crate) async fn may_answer(&self, id: &JobId, call: &str) -> Result<(), Problem> {
+        let Ok(run) = self.runs.get(id) else { return Ok(()) };
+        tokio::select! {
+            () = self.client.may_answer(id, run.bears(call)) => Ok(()),
+            () = self.draining.cancelled() => Err(draining()),
+        }
+    }
+
+    /// Answers a tool call of a run, whoever follows the run. Returns when the answer has left the gateway; `held` has
+    /// its bytes.
+    pub(crate) async fn answer(&self, id: &JobId, call: &str, payload: Bytes, held: Held) -> Result<(), Problem> {
         let followed = self.runs.get(id).ok().filter(|run| run.is_followed());
-        let Some(run) = followed else { return self.answer_elsewhere(id, call, payload).await };
-        match run.answer(call, payload)? {
-            Answered::Taken | Answered::Again => Ok(()),
+        let Some(run) = followed else { return self.answer_elsewhere(id, call, &payload).await };
+        let over = || Problem::new("call_over", "the code does not wait for this call any more");
+        let answered = run.answer(call, &payload, held)?;
+        drop(payload);
+        match answered {
+            Answered::Taken(sent) => tokio::select! {
+                biased;
+                sent = sent => if sent == Ok(true) { Ok(()) } else { Err(over()) },
+                () = self.draining.cancelled() => Err(draining()),
+            },
+            Answered::Again => Ok(()),
             Answered::Otherwise => Err(Problem::new("call_answered", "the call already has another answer")),
-            Answered::Over => Err(Problem::new("call_over", "the code does not wait for this call any more")),
+            Answered::Over => Err(over()),
             Answered::Unknown => Err(Problem::new("unknown_call", format!("the run has no call {call:?}"))),
         }
     }

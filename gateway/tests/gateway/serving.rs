@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use thermae_fleet::{EmbeddedOptions, Fleet, Secret};
+use thermae_fleet::{Client, EmbeddedOptions, Fleet, Secret};
 use thermae_gateway::{Gateway, Options, Token};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,11 @@ impl Serving {
         let (addr, stop) = (gateway.addr(), CancellationToken::new());
         let task = tokio::spawn(gateway.run(stop.clone()));
         Ok(Self { addr, stop, task, fleet })
+    }
+
+    /// The client of the gateway's only tenant.
+    pub(crate) fn client(&self) -> &Client {
+        self.fleet.client()
     }
 
     /// Ends the gateway and its fleet.

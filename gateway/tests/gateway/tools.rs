@@ -1,14 +1,21 @@
 //! Tool calls.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures::FutureExt;
 use libtest_mimic::Trial;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use thermae_fleet::{AnswerOptions, ByteSize, EmbeddedOptions, Millis};
+use thermae_gateway::Options;
+use thermae_schemas::JobId;
 
-use crate::serving::Serving;
+use crate::http::{Answer, Connection};
+use crate::serving::{Serving, TOKEN, head};
 use crate::test;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -18,6 +25,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         test("json_that_readers_differ_on_is_refused", json_that_readers_differ_on_is_refused),
         test("an_error_is_raised_in_the_code", an_error_is_raised_in_the_code),
         test("a_call_that_nobody_waits_for_is_over", a_call_that_nobody_waits_for_is_over),
+        test("a_sender_waits_while_the_run_reads_nothing", a_sender_waits_while_the_run_reads_nothing),
     ]
 }
 
@@ -159,4 +167,89 @@ async fn a_call_that_nobody_waits_for_is_over() -> Result<()> {
     serving.get("/v1/runs/s?wait=60s").await?;
     serving.post(&path, &json!({ "ok": 1 })).await?.problem(410, "call_over")?;
     serving.end().await
+}
+
+/// Waits until a run is in this state.
+async fn until_state(serving: &Serving, run: &str, state: &str) -> Result<()> {
+    while serving.get(&format!("/v1/runs/{run}/info")).await?.json()?["state"] != state {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Waits until answers of this run are kept back.
+async fn until_kept_back(serving: &Serving, run: &str) -> Result<()> {
+    let run = JobId::new(run)?;
+    while serving.client().may_answer(&run, Duration::from_secs(3600)).now_or_never().is_some() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+async fn a_sender_waits_while_the_run_reads_nothing() -> Result<()> {
+    // Whatever a run does not read is on the disk.
+    let answers = AnswerOptions { run_memory: ByteSize(0), ..AnswerOptions::default() };
+    let mut embedded = EmbeddedOptions { slots: Some(1), warm: Some(1), answers, ..EmbeddedOptions::default() };
+    embedded.limits.ceiling.wall = Millis::from_secs(3600);
+    let serving = Serving::in_front_of(embedded, Options::default()).await?;
+    let waits = json!({
+        "code": "import asyncio\nprint(sum(map(len, await asyncio.gather(*[price(n=n) for n in range(6)]))))",
+        "limits": { "tool_ms": 3_600_000, "pause_ms": 3_600_000 },
+    });
+    let ends = ["read", "cancelled"];
+    for end in ends {
+        called(&serving, end, waits.clone()).await?;
+        until_state(&serving, end, "paused").await?;
+    }
+    let busy = json!({ "id": "busy", "code": "import time; time.sleep(3600)", "limits": { "wall_ms": 3_600_000 } });
+    ensure!(serving.post("/v1/runs", &busy).await?.status == 202);
+    until_state(&serving, "busy", "running").await?;
+
+    let (size, mut senders) = (1 << 20, Vec::new());
+    let body = json!({ "ok": "x".repeat(size) }).to_string();
+    for end in ends {
+        let run = serving.get(&format!("/v1/runs/{end}")).await?.json()?;
+        let calls = run["calls"].as_array().context("no calls")?.iter().filter_map(|call| call["call"].as_str());
+        let mut requests = calls.map(|call| {
+            let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+            head("POST", &format!("/v1/runs/{end}/calls/{call}"), &headers, body.len()) + &body
+        });
+        // The first answer finds the run as it was, and so does the one that is on its way.
+        let (on_its_way, first) = requests.next().zip(requests.next()).context("too few calls")?;
+        let (sent, rest) = on_its_way.as_bytes().split_at(size / 2);
+        let mut connection = Connection::open(serving.addr).await?;
+        connection.send(sent).await?;
+        serving.held(size / 2..usize::MAX).await?;
+        let first = sent_whole(serving.addr, first).await?;
+        ensure!(first.status == 204, "{first:?}");
+        until_kept_back(&serving, end).await?;
+        connection.send(rest).await?;
+        // It counts as it came, and as it leaves.
+        serving.held(2 * size..usize::MAX).await?;
+        senders.push((end, tokio::spawn(async move { connection.answer(true).await })));
+        senders.extend(requests.map(|request| (end, tokio::spawn(sent_whole(serving.addr, request)))));
+    }
+    serving.ask("DELETE", "/v1/runs/cancelled?wait=60s", "", b"").await?;
+    for (_, sender) in senders.extract_if(.., |(end, _)| *end == "cancelled") {
+        sender.await??.problem(410, "call_over")?;
+    }
+    // Nothing of the other bodies was read.
+    serving.held(2 * size..3 * size).await?;
+    ensure!(senders.len() == 5 && senders.iter().all(|(_, sender)| !sender.is_finished()), "they wait");
+    serving.ask("DELETE", "/v1/runs/busy?wait=60s", "", b"").await?;
+    let run = serving.get("/v1/runs/read?wait=60s").await?.json()?;
+    ensure!(run["outcome"]["stdout"] == format!("{}\n", 6 * size), "{run}");
+    for (_, sender) in senders {
+        let answer = sender.await??;
+        ensure!(answer.status == 204, "{answer:?}");
+    }
+    serving.held(0..size).await?;
+    serving.end().await
+}
+
+/// Sends a request, and waits for the answer.
+async fn sent_whole(addr: SocketAddr, request: String) -> Result<Answer> {
+    let mut connection = Connection::open(addr).await?;
+    connection.send(request).await?;
+    connection.answer(true).await
 }

@@ -1,7 +1,6 @@
 //! Runs a job's code in a container and watches it: takes its output, passes its tool calls on, and ends it early if
 //! necessary.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use thermae_schemas::Stream;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use super::events::{Output, Streamer};
+use super::events::{Hold, Output, Streamer};
 use super::prepare::Prepared;
 use super::seat::Seat;
 use crate::artifacts::Gatherer;
@@ -22,7 +21,7 @@ use crate::options::{Bounds, Granted};
 use crate::outcome::Collected;
 use crate::phase::Phase;
 use crate::running::{Entry, LeaseLost};
-use crate::tools::{self, Answered, InFlight, Patience};
+use crate::tools::{self, InFlight, Patience, Unread};
 use crate::work::Work;
 
 /// How long a run may take to end after it was killed, or after its time was over by the runner's own clock.
@@ -181,7 +180,8 @@ impl Watch {
         let mut calls = InFlight::new();
         // Answers that the run has not got: it is paused, and must have a slot before it gets them, or it has not read
         // those before.
-        let mut answers: VecDeque<Answered> = VecDeque::new();
+        let mut answers = Unread::default();
+        let mut hold = Hold::default();
         let mut early: Option<Early> = None;
         // Whether the code may still go on, as far as this loop knows.
         let mut in_code = true;
@@ -193,10 +193,11 @@ impl Watch {
         let end = loop {
             while !seat.is_paused()
                 && running.takes_answers()
-                && let Some(answered) = answers.pop_front()
+                && let Some(answered) = answers.pop()
             {
                 answered.give(&ctx.heavy, &mut running).await;
             }
+            hold.tell(&mut streamer, answers.on_disk() > 0).await;
             // Output beyond the tenant's allowance waits: a little of it here, so that few events carry it, and the
             // rest in the sandbox, where the code waits with it. It waits no longer than the job's wall clock, because
             // the runner reports the end of the run after all output.
@@ -249,7 +250,7 @@ impl Watch {
                             }
                             Err(refused) => {
                                 match tools::turn_away(ctx, work, entry, &prepared.gate, &frame, &refused).await {
-                                    Ok(answered) => answers.push_back(answered),
+                                    Ok(answered) => answers.push(answered),
                                     Err(unreadable) => running.abandon(&unreadable.to_string()),
                                 }
                             }
@@ -280,7 +281,7 @@ impl Watch {
                 }
                 Some(answered) = calls.next(), if !calls.is_empty() => {
                     match answered {
-                        Ok(answered) => answers.push_back(answered),
+                        Ok(answered) => answers.push(answered),
                         Err(unreadable) => running.abandon(&unreadable.to_string()),
                     }
                     if !seat.is_paused() {
@@ -288,6 +289,7 @@ impl Watch {
                     }
                     continue;
                 }
+                () = hold.due() => continue,
                 () = seat.resumed(entry, seat.is_paused() && !answers.is_empty()) => continue,
                 () = &mut overdue_at => {
                     // Time in which the code waited may not count against its wall clock.

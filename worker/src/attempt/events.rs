@@ -7,6 +7,7 @@ use bytes::Bytes;
 use thermae_backplane::bus;
 use thermae_schemas::{Body, Event, EventBody, Stream};
 use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep_until};
 
 use super::settle::reply;
 use crate::bundle::Bundle;
@@ -21,6 +22,10 @@ const EVENT_WITHIN: Duration = Duration::from_millis(200);
 /// Events that are sent before the broker must have accepted them. A job that writes byte by byte makes a million
 /// events. They share a connection with the results of all tenants, which would have to wait behind them.
 const UNTAKEN: u32 = 128;
+
+/// How long the client keeps answers back after it was told to. While it should, it is told again in half of this time:
+/// the event may be lost, and another client may take the run over.
+const HOLD: Duration = Duration::from_secs(10);
 
 /// The least that an event costs of its tenant's allowance, in bytes. RabbitMQ has as much work with an event as with
 /// this many bytes.
@@ -158,6 +163,33 @@ impl<'a> Streamer<'a> {
         if self.untaken >= UNTAKEN {
             self.untaken = 0;
             flush(self.ctx).await;
+        }
+    }
+}
+
+/// Has the client keep answers back while some of them are on the worker's disk.
+#[derive(Debug, Default)]
+pub(super) struct Hold(Option<Instant>);
+
+impl Hold {
+    /// Tells the client what it does not know yet: whether it should keep answers back.
+    pub(super) async fn tell(&mut self, streamer: &mut Streamer<'_>, holds: bool) {
+        let known = match self.0 {
+            Some(told) => holds && told.elapsed() < HOLD / 2,
+            None => !holds,
+        };
+        if !known {
+            self.0 = holds.then(Instant::now);
+            let time = if holds { HOLD } else { Duration::ZERO };
+            streamer.send(EventBody::Hold { for_ms: time.as_millis() as u64 }).await;
+        }
+    }
+
+    /// Waits until the client must be told again.
+    pub(super) async fn due(&self) {
+        match self.0 {
+            Some(told) => sleep_until(told + HOLD / 2).await,
+            None => std::future::pending().await,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A call is held in memory only until it has left the worker. Every call is answered, whatever is wrong with it.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use thermae_schemas::{AuditLine, ErrorCode, EventBody};
 use thermae_service::units::seconds;
 use tokio::time::Instant;
 
-use super::{Answer, Call, Gate, Open, Provider, Refused};
+use super::{Answer, Call, Gate, Kept, Open, Provider, Refused};
 use crate::attempt::send_alone;
 use crate::audit::{self, Named};
 use crate::conn::Running;
@@ -143,7 +144,40 @@ pub(crate) async fn turn_away(
     Ok(counted(ctx, call, refused.clone()))
 }
 
+/// Answers that a run has not got, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Unread {
+    answers: VecDeque<Answered>,
+    on_disk: usize,
+}
+
+impl Unread {
+    pub(crate) fn push(&mut self, answered: Answered) {
+        self.on_disk += usize::from(answered.is_on_disk());
+        self.answers.push_back(answered);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Answered> {
+        let answered = self.answers.pop_front()?;
+        self.on_disk -= usize::from(answered.is_on_disk());
+        Some(answered)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// Number of those that wait on the disk.
+    pub(crate) fn on_disk(&self) -> usize {
+        self.on_disk
+    }
+}
+
 impl Answered {
+    fn is_on_disk(&self) -> bool {
+        self.answer.as_ref().is_ok_and(Kept::is_on_disk)
+    }
+
     /// Hands the answer to the run.
     pub(crate) async fn give(self, heavy: &Heavy, running: &mut Running) {
         let call = self.call;

@@ -194,9 +194,14 @@ impl Kept {
         self.share.bytes as usize
     }
 
+    /// Whether it is on the disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.share.place == Place::Disk
+    }
+
     /// Estimates the work to read the answer, in bytes read.
     pub(crate) fn cost(&self) -> usize {
-        if self.share.place == Place::Disk { self.bytes() } else { 0 }
+        if self.is_on_disk() { self.bytes() } else { 0 }
     }
 
     /// Checks a result, in this many steps. An error of the tool passes.

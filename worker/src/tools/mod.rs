@@ -28,7 +28,7 @@ mod schema;
 mod token;
 
 pub(crate) use approval::Approvals;
-pub(crate) use call::{Answered, Patience, call, turn_away};
+pub(crate) use call::{Patience, Unread, call, turn_away};
 pub(crate) use capabilities::{Allowed, Capable};
 pub(crate) use client::Client;
 pub use gate::check_tools;

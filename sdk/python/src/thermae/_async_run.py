@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from thermae._approvals import Approvals, Verdict, decide, verdict_to_wire
 from thermae._calls import LARGEST_ANSWER, ToolCalls, answer_of, failure_of
 from thermae._error import ThermaeError
-from thermae._events import Approval, Audit, Decided, Described, Ended, LiveEvent, ToolCall, read_event
+from thermae._events import Approval, Audit, Decided, Described, Ended, Hold, LiveEvent, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._kept import live_session, look_elsewhere
 from thermae._made_calls import LONGEST
@@ -318,6 +318,9 @@ class AsyncRun:
     def _arrived(self, request: Request, payload: bytes) -> tuple[LiveEvent | Ended | Described | None, int]:
         """Reads an event as soon as it is there. Tool calls don't wait for whoever reads the events."""
         event = read_event(payload)
+        if isinstance(event, Hold):
+            self._calls.hold(event.seconds)
+            return None, len(payload)
         if isinstance(event, Decided):
             self._approvals.over(event.call)
             return None, len(payload)

@@ -38,6 +38,8 @@ class ToolCalls:
         self._loop = loop
         self._context = contextvars.copy_context()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._kept_until = 0.0  # By the event loop's clock.
+        self._held = asyncio.Event()
         self.log = CallLog()
 
     def begin(self, call: ToolCall, reply: Callable[[bytes], None]) -> None:
@@ -49,6 +51,11 @@ class ToolCalls:
         tool = self._tools.get(call.tool)
         if tool is not None and not isinstance(tool, DeclaredTool) and call.call not in self._running:
             self._running[call.call] = asyncio.create_task(self._answer(tool, call, reply))
+
+    def hold(self, seconds: float) -> None:
+        """Keeps answers back for this time: the run does not read those that it has. 0: it has read them."""
+        self._kept_until = asyncio.get_running_loop().time() + seconds
+        self._held.set()
 
     def runs(self, call: str) -> bool:
         """Whether a function answers the call, or has done so."""
@@ -66,6 +73,8 @@ class ToolCalls:
 
     async def _answer(self, tool: Tool[..., Any], call: ToolCall, reply: Callable[[bytes], None]) -> None:
         clock = asyncio.timeout(call.within)
+        # Kept back for longer, an answer could come too late.
+        latest = asyncio.get_running_loop().time() + call.within / 2
         state: CallState = "refused"
         try:
             positional, named = tool.schema.bind(call.arguments)
@@ -88,7 +97,16 @@ class ToolCalls:
             self.log.end(call.call, "unknown", f"TimeoutError: the tool took longer than {call.within:g} s")
         else:
             self.log.end(call.call, state, text)
+            await self._may_answer(latest)
             reply(answer)
+
+    async def _may_answer(self, latest: float) -> None:
+        """Waits while answers are kept back, at most until then."""
+        now = asyncio.get_running_loop().time
+        while (left := min(self._kept_until, latest) - now()) > 0:
+            self._held.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._held.wait(), left)
 
     async def _call(self, tool: Tool[..., Any], work: Callable[[], Any]) -> Any:
         name = f"thermae-tool-{tool.name}"

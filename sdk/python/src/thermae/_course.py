@@ -10,7 +10,7 @@ from thermae._approvals import Approvals
 from thermae._calls import ToolCalls
 from thermae._connection import PART
 from thermae._error import ThermaeError
-from thermae._events import Approval, Audit, Decided, Described, Ended, LiveEvent, Started, ToolCall, read_event
+from thermae._events import Approval, Audit, Decided, Described, Ended, Hold, LiveEvent, Started, ToolCall, read_event
 from thermae._jobs import Job
 from thermae._kept import live_session, look_elsewhere, missing_file
 from thermae._request import END, WINDOW, Request
@@ -190,6 +190,9 @@ class Course:
         """Reads an event as soon as it is there. Tool calls don't wait for whoever reads the events."""
         event = read_event(payload)
         if isinstance(event, Described):
+            return None
+        if isinstance(event, Hold):
+            self._calls.hold(event.seconds)
             return None
         if isinstance(event, Decided):
             self._approvals.over(event.call)

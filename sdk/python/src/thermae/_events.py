@@ -171,7 +171,15 @@ class Decided:
     call: str
 
 
-def read_event(payload: bytes) -> LiveEvent | Ended | Described | Decided | None:
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The run does not read the answers that it has: further ones should be kept back for this time, in seconds."""
+
+    job_id: str
+    seconds: float
+
+
+def read_event(payload: bytes) -> LiveEvent | Ended | Described | Decided | Hold | None:
     """The event in a payload; `None` if this release does not know its kind.
 
     Raises:
@@ -191,7 +199,7 @@ def read_approval(job: str, raw: dict[str, Any]) -> Approval:
     return Approval(job, raw["call"], raw["tool"], arguments, raw["pattern"], raw["next"], left, raw["reply_to"])
 
 
-def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Described | Decided | None:
+def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Described | Decided | Hold | None:
     match kind:
         case "accepted":
             return Accepted(job)
@@ -211,6 +219,8 @@ def _event(job: str, kind: str, raw: dict[str, Any]) -> LiveEvent | Ended | Desc
             return read_approval(job, raw)
         case "decided":
             return Decided(job, raw["call"])
+        case "hold":
+            return Hold(job, raw["for_ms"] / 1000)
         case "run":
             return Described(raw["run"], raw)
         case "result":

@@ -44,6 +44,12 @@ class EmbeddedOptions(TypedDict, total=False):
         audit: File that gets a line of JSON for each tool call before it is made, and one for its end. `thermae audit`
             checks that no line was changed since.
         audit_redact: Values of arguments that are left out there, by their paths: `card/number`, or `**/password`.
+        answers_run_memory: Memory for answers to tool calls that one program has not read, in bytes or as text; by
+            default `32MiB`. Further ones are on the disk.
+        answers_memory: Memory for such answers of all programs; by default `128MiB`.
+        answers_disk: Size of all answers on the disk; by default `4096MiB`. A further one is dropped, and its call
+            raises `ToolError`.
+        answers_dir: Folder for these answers; by default `/var/tmp`. None is left when the sandbox is closed.
         token_keys: Folder with the public keys of those whose capability tokens jobs may use, such as `1.pem`.
         token_revoked: File with the revoked tokens, one revocation id in each line.
         token_skew: Seconds by which clocks may differ, at most 300; by default 30.
@@ -66,6 +72,10 @@ class EmbeddedOptions(TypedDict, total=False):
     store: str | os.PathLike[str]
     audit: str | os.PathLike[str]
     audit_redact: Sequence[str]
+    answers_run_memory: int | str
+    answers_memory: int | str
+    answers_disk: int | str
+    answers_dir: str | os.PathLike[str]
     token_keys: str | os.PathLike[str]
     token_revoked: str | os.PathLike[str]
     token_skew: float
@@ -156,6 +166,10 @@ def _embedded(options: dict[str, Any]) -> dict[str, Any]:
         "store": os.path.abspath,
         "audit": os.path.abspath,
         "audit_redact": _names,
+        "answers_run_memory": to_bytes,
+        "answers_memory": to_bytes,
+        "answers_disk": to_bytes,
+        "answers_dir": os.path.abspath,
         "token_keys": os.path.abspath,
         "token_revoked": os.path.abspath,
         "token_skew": lambda seconds: to_ms(seconds) if seconds else 0,

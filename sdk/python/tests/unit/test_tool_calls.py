@@ -11,6 +11,8 @@ from bridge_log import Log
 from helpers import failure, on_a_loop
 
 from thermae import AsyncSandbox, Sandbox, errors, tool
+from thermae._calls import ToolCalls
+from thermae._events import ToolCall
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER", default="nobody")
 
@@ -271,3 +273,35 @@ def test_errors_arrive_with_their_type_and_data() -> None:
     with Sandbox(tools=[denied], token="a token") as box, box.session() as session:
         assert json.loads(box.run("job").stdout)["token"] == "a token"
         assert json.loads(session.run("job", token="another").stdout)["token"] == "another"
+
+
+@on_a_loop
+async def test_answers_are_kept_back_while_the_run_reads_none() -> None:
+    ran, answers = asyncio.Event(), asyncio.Queue[bytes]()
+
+    async def look() -> int:
+        ran.set()
+        return 1
+
+    calls = ToolCalls({"look": tool(look)})
+
+    async def begin(call: str) -> None:
+        ran.clear()
+        calls.begin(ToolCall("j", call, "look", {}, 7200, "w"), answers.put_nowait)
+        await ran.wait()
+
+    calls.hold(3600)
+    await begin("kept")
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert answers.empty()
+    calls.hold(0)
+    assert await answers.get() == b'{"ok":1}'
+    await begin("sent")
+    assert await answers.get() == b'{"ok":1}'
+    calls.hold(3600)
+    await begin("dropped")
+    calls.end()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert answers.empty()

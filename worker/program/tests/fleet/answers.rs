@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use thermae_schemas::{Job, Status, TenantName, ToolCall, ToolReply, ToolSpec};
+use thermae_schemas::{EventBody, Job, Status, TenantName, ToolCall, ToolReply, ToolSpec};
 use thermae_service::units::ByteSize;
 use thermae_worker::AnswerOptions;
 
@@ -92,7 +92,11 @@ async fn a_paused_run_gets_all_the_answers_that_an_unpaused_one_gets() {
         if let Some(busy) = busy {
             until_count(&worker, CALLS, "ok", answered).await;
             assert_eq!(worker.count(KEPT, ""), 20.0 * (LARGE + 2) as f64, "all of them wait");
+            // The client is told to keep further answers back.
+            let told = fleet.event_of(&job).await;
+            assert!(matches!(told, EventBody::Hold { for_ms: 1.. }), "{told:?}");
             give_the_slot_back(&mut fleet, &worker, &busy).await;
+            while fleet.event_of(&job).await != (EventBody::Hold { for_ms: 0 }) {}
         }
         let outcome = fleet.outcome(&job).await;
         assert_eq!(outcome.stdout, format!("20 {} []\n", 20 * LARGE), "paused: {paused}, {outcome:?}");
