@@ -164,6 +164,7 @@ impl Engine {
             Kind::Signal => guests.signal(number, frame.parse()?),
             Kind::ToolResult => runs.on_tool_result(number, frame, sandboxes, io)?,
             Kind::Charge => runs.charge(number),
+            Kind::Wake => runs.wake(number, sandboxes, io),
             Kind::Interrupt => runs.interrupt(number, sandboxes, io),
             Kind::Kill => runs.kill(number, sandboxes, io),
             Kind::CloseSession => runs.close_session(&name(), sandboxes, io),

@@ -224,6 +224,61 @@ impl Resident {
     }
 }
 
+/// Whether a signal waits for a stopped process that would do something about it if the process went on. `status` is that
+/// of its first thread.
+pub(crate) fn has_signal(pid: i32, status: &File) -> bool {
+    let text = procfs::text_again(status).unwrap_or_default();
+    if text.contains("\nThreads:\t1\n") {
+        return Signals::parse(&text).matter();
+    }
+    // Signals for the whole process wait until one of its threads takes them.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .filter_map(|thread| procfs::text(thread.path().join("status")).ok())
+        .any(|text| Signals::parse(&text).matter())
+}
+
+/// Signals of a thread, as sets of bits.
+#[derive(Debug, Default)]
+struct Signals {
+    /// Those that wait for it, or for its process.
+    pending: u64,
+    blocked: u64,
+    ignored: u64,
+    caught: u64,
+}
+
+impl Signals {
+    /// Signals that stop a process which does not catch them. One that is stopped already has nothing to do about them.
+    const STOPS: u64 =
+        Self::bit(libc::SIGSTOP) | Self::bit(libc::SIGTSTP) | Self::bit(libc::SIGTTIN) | Self::bit(libc::SIGTTOU);
+
+    const fn bit(signal: i32) -> u64 {
+        1 << (signal - 1)
+    }
+
+    fn parse(status: &str) -> Self {
+        let mut signals = Self::default();
+        for line in status.lines() {
+            let Some((key, set)) = line.split_once(":\t") else { continue };
+            let set = || u64::from_str_radix(set, 16).unwrap_or(0);
+            match key {
+                "SigPnd" | "ShdPnd" => signals.pending |= set(),
+                "SigBlk" => signals.blocked = set(),
+                "SigIgn" => signals.ignored = set(),
+                "SigCgt" => signals.caught = set(),
+                _ => {}
+            }
+        }
+        signals
+    }
+
+    /// Whether one of those that wait would be handled, or end the process.
+    fn matter(&self) -> bool {
+        self.pending & !self.blocked & !self.ignored & !(Self::STOPS & !self.caught) != 0
+    }
+}
+
 /// User and system time as a process's `stat` shows it, in steps of a clock tick.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticks {
@@ -262,6 +317,25 @@ mod tests {
         let stat = "7 (a) b (c) R 1 7 8 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 5 6 7";
         let (own, children) = (Duration::from_millis(330), Duration::from_millis(70));
         assert_eq!(Ticks::parse(stat), Some(Ticks { session: 8, own, children }));
+    }
+
+    #[test]
+    fn a_signal_matters_if_something_is_done_about_it() {
+        let matters = |own: u64, shared: u64, blocked: u64, ignored: u64, caught: u64| {
+            let text = format!(
+                "Name:\tx\nThreads:\t1\nSigQ:\t1/99\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n\
+                 SigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\nCapInh:\t0\n"
+            );
+            Signals::parse(&text).matter()
+        };
+        let [usr1, tstp, last] = [libc::SIGUSR1, libc::SIGTSTP, 64].map(Signals::bit);
+        assert!(!matters(0, 0, 0, 0, u64::MAX));
+        // Whether it is caught or ends the process; for one thread or for the process.
+        assert!(matters(usr1, 0, 0, 0, usr1) && matters(0, usr1, 0, 0, 0) && matters(0, last, 0, 0, 0));
+        assert!(!matters(0, usr1, usr1, 0, usr1) && !matters(0, usr1, 0, usr1, 0));
+        assert!(matters(0, usr1 | last, usr1, 0, usr1));
+        assert!(!matters(0, tstp | Signals::bit(libc::SIGSTOP), 0, 0, 0) && matters(0, tstp, 0, 0, tstp));
+        assert!(!Signals::parse("").matter());
     }
 
     #[test]

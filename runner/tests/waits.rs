@@ -171,6 +171,36 @@ fn timers_fire_while_a_program_waits() {
 }
 
 #[test]
+fn a_handler_that_raises_ends_the_wait() {
+    let mut runner = Runner::warm();
+    let start = "import asyncio, signal, time\ndef fired(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, fired)\nsignal.alarm(1)\n";
+    for call in ["asyncio.run(t(1))", "t.sync(1)"] {
+        // What follows is no waiting, although the call is not answered: the wall clock counts.
+        let code = format!("{start}try: {call}\nexcept TimeoutError: print('raised', flush=True)\ntime.sleep(60)");
+        let outcome = runner.unanswered(&code);
+        assert_eq!((outcome.end(), &*outcome.out(), outcome.waits), (&timed_out(), "raised\n", 0), "{call}");
+        assert!(outcome.paused() < Duration::from_millis(brief().wall_ms), "{call}: {:?}", outcome.exit);
+    }
+}
+
+/// They count the time in which the program computes, and so stand still while it waits, stopped or not.
+#[test]
+fn timers_of_cpu_time_keep_no_program_from_being_stopped() {
+    let mut runner = Runner::warm();
+    for (timer, signal) in [("ITIMER_VIRTUAL", "SIGVTALRM"), ("ITIMER_PROF", "SIGPROF")] {
+        let code = format!(
+            "import signal\nfired = False\ndef fire(*_):\n    global fired\n    fired = True\n\
+             signal.signal(signal.{signal}, fire)\nsignal.setitimer(signal.{timer}, 0.2)\n\
+             print(await t(1), fired, signal.getitimer(signal.{timer})[0] > 0)\nwhile not fired: pass\nprint('fired')"
+        );
+        let run = runner.begin(&calling(&code));
+        runner.wait_waits(run, 1);
+        runner.answer_next(run);
+        assert_eq!(runner.wait(run).ok(), "True False True\nfired\n", "{timer}");
+    }
+}
+
+#[test]
 fn a_program_with_an_interval_timer_waits_without_a_stop() {
     let mut runner = Runner::warm();
     let start = "import signal\nn = 0\ndef tick(*_):\n    global n\n    n += 1\n    print(n, flush=True)\n    AGAIN\nsignal.signal(signal.SIGALRM, tick)\n";
@@ -202,6 +232,8 @@ fn what_a_program_does_meanwhile_goes_on_while_it_waits() {
         "import queue, threading\ndef later():\n    try: queue.Queue().get(timeout=1)\n    except queue.Empty: print('fired', flush=True)\nthreading.Thread(target=later).start()",
         "import asyncio\nasyncio.get_running_loop().call_later(1, lambda: print('fired', flush=True))",
         "import subprocess\nchild = subprocess.Popen('sleep 1; echo fired', shell=True)",
+        "import subprocess, sys\nalarm = 'import signal; signal.signal(signal.SIGALRM, lambda *_: print(\"fired\", flush=True)); signal.alarm(1); signal.pause()'\nchild = subprocess.Popen([sys.executable, '-c', alarm])",
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, lambda *_: print('fired', flush=True))\nif os.fork() == 0:\n    time.sleep(1)\n    os._exit(0)",
     ] {
         let run = runner.begin(&calling(&format!("{code}\nprint(await t(1))")));
         runner.wait_output(run, "fired");

@@ -53,6 +53,8 @@ pub enum Kind {
     /// W: the worker can't give up the slot of a run that [`Kind::Waits`]; no payload. From now on until the next
     /// answer to a tool call, the run's waiting counts against the wall clock.
     Charge = 20,
+    /// W: a run that asked for it ([`Kind::Wakes`]) has a slot again; no payload. Its process is continued.
+    Wake = 21,
     /// R: [`Ready`].
     Ready = 64,
     /// R: the code or command is about to run; no payload.
@@ -88,6 +90,9 @@ pub enum Kind {
     /// R: as [`Kind::Waits`], without payload, but the process goes on and needs its slot: it has timers of its own,
     /// which must fire on time.
     Stays = 79,
+    /// R: a signal has come for the stopped process of a run that [`Kind::Waits`]; no payload. The run needs a slot, and
+    /// goes on with [`Kind::Wake`] or as said there.
+    Wakes = 80,
 }
 
 impl Kind {
@@ -115,6 +120,7 @@ impl Kind {
             Part,
             PartData,
             Charge,
+            Wake,
             Ready,
             Started,
             Stdout,
@@ -131,6 +137,7 @@ impl Kind {
             ArtifactEnd,
             Waits,
             Stays,
+            Wakes,
         ]
         .into_iter()
         .find(|k| *k as u8 == n)

@@ -40,12 +40,12 @@ impl Active {
             None => self.waits.wall_due(self.handed, self.wall(), !self.calls.is_empty(), now),
         };
         let next = wall.min(self.next_cpu_check).min(self.memory.next);
-        let next = self.waits.stop_at().map_or(next, |stop| next.min(stop));
+        let next = [self.waits.stop_at(), self.waits.signals_at].into_iter().flatten().fold(next, Instant::min);
         Some(if self.in_head_start(now) { next.min(self.handed + HEAD_START) } else { next })
     }
 
-    /// Stops its process if the run has waited for long enough, or tells the worker that it waits without a stop.
-    /// Returns why it is to be killed, if others don't let it be stopped.
+    /// Stops its process if the run has waited for long enough. Tells the worker if it waits without a stop, or if a
+    /// signal has come for the stopped process. Returns why it is to be killed, if others don't let it be stopped.
     pub(super) fn check_stop(&mut self, now: Instant, sandbox: &Sandbox, link: &mut Link) -> Option<Cause> {
         if self.cause.is_some() {
             return None;
@@ -54,6 +54,10 @@ impl Active {
             Change::Nothing | Change::Stopped => None,
             Change::Stays => {
                 link.push(Kind::Stays, self.number, &[]);
+                None
+            }
+            Change::Signaled => {
+                link.push(Kind::Wakes, self.number, &[]);
                 None
             }
             Change::Defied => Some(Cause::Broken(DEFIED.to_owned())),

@@ -210,7 +210,7 @@ impl Runs {
         }
     }
 
-    fn tell(&mut self, id: u32, json: &[u8], sandboxes: &mut Sandboxes, io: &mut Io) {
+    pub(super) fn tell(&mut self, id: u32, json: &[u8], sandboxes: &mut Sandboxes, io: &mut Io) {
         let Some(sandbox) = sandboxes.get_mut(id) else { return };
         match sandbox.channel.send(json, Vec::new()) {
             Ok(()) if sandbox.channel.pending() => {

@@ -34,6 +34,7 @@ use collect::{Collections, Ended};
 use occupant::Occupants;
 use pause::Change;
 use pending::{MOST_LOST, Pending};
+use waits::Halt;
 
 /// The runs of a container.
 pub(crate) struct Runs {
@@ -196,6 +197,16 @@ impl Runs {
         }
     }
 
+    /// Continues the process of a run for which a signal has come. The program then says anew whether it waits.
+    pub(crate) fn wake(&mut self, number: u32, sandboxes: &mut Sandboxes, io: &mut Io) {
+        let Some(&id) = self.going.get(&number) else { return };
+        let (Some(sandbox), Some(run)) = (sandboxes.get(id), self.run_mut(id)) else { return };
+        if run.waits.halt == Halt::Stopped {
+            run.resume(Instant::now(), sandbox);
+            self.tell(id, br#"{"op":"again"}"#, sandboxes, io);
+        }
+    }
+
     /// Called when the kernel has reported that processes have ended, stopped or continued.
     pub(crate) fn on_children(&mut self, sandboxes: &Sandboxes, io: &mut Io) {
         let now = Instant::now();
@@ -203,7 +214,7 @@ impl Runs {
         for (id, occupant) in &mut self.occupants.by_sandbox {
             let (Some(run), Some(sandbox)) = (&mut occupant.run, sandboxes.get(*id)) else { continue };
             match run.waits.look(now, sandbox, run.session) {
-                Change::Nothing | Change::Stays => {}
+                Change::Nothing | Change::Stays | Change::Signaled => {}
                 Change::Stopped => {
                     let _ = io.link.push_json(Kind::Waits, run.number, &run.calls.len());
                 }

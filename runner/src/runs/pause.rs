@@ -4,7 +4,8 @@
 //! runner looks again. From then on, nothing of a fresh sandbox can go on. In a session, only the program's own process
 //! is stopped: what earlier programs have left goes on, and so do guests.
 //!
-//! A program that has set a timer is not stopped: the timer must fire on time. It waits in its slot.
+//! A program that has set a timer is not stopped: the timer must fire on time. It waits in its slot. In a session, other
+//! processes can send signals to a stopped one. The runner looks for them, and continues it when it has a slot.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,10 @@ const MOST_CONTINUED: u32 = 16;
 
 /// How long the process may take to stop again after that.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How often the stopped process of a session is looked at for signals. The kernel reports none for a process that is
+/// stopped. A look takes some 10 µs.
+const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Why such a run ends.
 pub(super) const DEFIED: &str = "other processes go on continuing the one that waits";
@@ -29,6 +34,8 @@ pub(super) enum Change {
     Stopped,
     /// The process waits, but must not be stopped.
     Stays,
+    /// A signal has come for the stopped process.
+    Signaled,
     /// Others continue the process again and again.
     Defied,
 }
@@ -36,6 +43,11 @@ pub(super) enum Change {
 impl Waits {
     /// Stops the process if the run has waited for long enough. `session` is whether the run is one of a session.
     pub(super) fn check_stop(&mut self, now: Instant, sandbox: &Sandbox, session: bool) -> Change {
+        if self.halt == Halt::Stopped && self.signals_at.is_some_and(|at| now >= at) {
+            let signaled = sandbox.has_signal();
+            self.signals_at = (!signaled).then(|| now + SIGNALS);
+            return if signaled { Change::Signaled } else { Change::Nothing };
+        }
         if self.stop_at().is_none_or(|at| now < at) {
             return Change::Nothing;
         }
@@ -60,6 +72,8 @@ impl Waits {
                 // What it sent before it stopped may still have to be read.
                 if self.goes_on() && sandbox.channel.is_quiet() && is_alone(sandbox, session) {
                     self.stopped(now);
+                    // A process that is alone, and has no timers, gets none.
+                    self.signals_at = session.then(|| now + SIGNALS);
                     return Change::Stopped;
                 }
                 self.refuse();
@@ -86,7 +100,7 @@ impl Waits {
         self.end(now);
         let stopped = self.halt != Halt::None;
         if stopped {
-            (self.halt, self.again_by) = (Halt::None, None);
+            (self.halt, self.again_by, self.signals_at) = (Halt::None, None, None);
             sandbox.resume();
         }
         stopped

@@ -76,6 +76,8 @@ pub(super) struct Waits {
     pub(super) continued: u32,
     /// The time by which it must have stopped again.
     pub(super) again_by: Option<Instant>,
+    /// When the stopped process is looked at for signals. `None` if none can come, or the worker knows of one.
+    pub(super) signals_at: Option<Instant>,
 }
 
 impl Waits {
@@ -99,6 +101,7 @@ impl Waits {
             looked_at: Duration::ZERO,
             continued: 0,
             again_by: None,
+            signals_at: None,
         }
     }
 
@@ -338,6 +341,17 @@ mod tests {
         says(&mut waits, t + ms(3000), r#"{"op":"waits","got":0,"for_ms":0}"#);
         assert_eq!(waits.stop_at(), Some(t + ms(4000)));
         assert!(!waits.stays());
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_process_says_so() {
+        let (mut waits, t) = begun();
+        says(&mut waits, t, r#"{"op":"waits","got":0,"for_ms":0,"timers":true}"#);
+        assert!(!is_over(&mut waits, t, 1100));
+        says(&mut waits, t + ms(1500), r#"{"op":"waits"}"#);
+        assert!(!waits.goes_on() && waits.stop_at().is_none());
+        assert_eq!(waits.claimed_at(t + ms(9000)), ms(1500));
+        assert!(is_over(&mut waits, t, 2750), "{waits:?}");
     }
 
     #[test]

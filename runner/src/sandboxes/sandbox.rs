@@ -144,12 +144,21 @@ impl Sandbox {
 
     /// Resident memory of its process; 0 when the process is gone.
     pub(crate) fn resident(&self) -> Resident {
+        self.status().map(Resident::read).unwrap_or_default()
+    }
+
+    /// Whether a signal has come for its process, which is stopped, and waits.
+    pub(crate) fn has_signal(&self) -> bool {
+        self.status().is_some_and(|status| watch::has_signal(self.pid, status))
+    }
+
+    fn status(&self) -> Option<&File> {
         if self.status.get().is_none()
             && let Ok(status) = File::open(format!("/proc/{}/status", self.pid))
         {
             let _ = self.status.set(status);
         }
-        self.status.get().map(Resident::read).unwrap_or_default()
+        self.status.get()
     }
 
     /// Stops its process. [`Sandbox::has_stopped`] tells when the kernel has done so.

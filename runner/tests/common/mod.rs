@@ -230,6 +230,7 @@ impl Runner {
             Kind::Credit => outcome.credit += frame.parse::<u64>().unwrap(),
             Kind::Waits => outcome.waits += 1,
             Kind::Stays => outcome.stays += 1,
+            Kind::Wakes => outcome.wakes += 1,
             Kind::Pong => self.pongs += 1,
             other => panic!("{other:?}: {}", String::from_utf8_lossy(&frame.body)),
         }

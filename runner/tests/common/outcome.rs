@@ -18,6 +18,8 @@ pub struct Outcome {
     pub waits: u32,
     /// How often it was said to wait and not stopped, because it has timers.
     pub stays: u32,
+    /// How often a signal has come for the stopped process.
+    pub wakes: u32,
     pub exit: Option<Exit>,
 }
 

@@ -70,6 +70,15 @@ impl Runner {
         }
     }
 
+    /// Waits until this many signals have come for that run's stopped process, and lets it go on.
+    pub fn wake(&mut self, number: u32, times: u32) {
+        while self.so_far(number).wakes < times {
+            assert!(self.so_far(number).exit.is_none(), "{:#?}", self.so_far(number));
+            self.step();
+        }
+        self.send(&Frame::raw(Kind::Wake, number, Vec::new()));
+    }
+
     /// Lets this time pass. The runner serves another program meanwhile.
     pub fn pass(&mut self, time: Duration) {
         let begun = Instant::now();

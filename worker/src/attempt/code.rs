@@ -182,6 +182,8 @@ impl Watch {
         // those before.
         let mut answers = Unread::default();
         let mut hold = Hold::default();
+        // Whether a signal has come for the paused run, so that it must go on without an answer.
+        let mut wakes = false;
         let mut early: Option<Early> = None;
         // Whether the code may still go on, as far as this loop knows.
         let mut in_code = true;
@@ -191,6 +193,9 @@ impl Watch {
         let (cancelled, lost, stopped) = (entry.cancel.cancelled(), entry.lost(), ctx.stop.cancelled());
         tokio::pin!(overdue_at, cancelled, lost, stopped);
         let end = loop {
+            if !seat.is_paused() && std::mem::take(&mut wakes) {
+                running.wake();
+            }
             while !seat.is_paused()
                 && running.takes_answers()
                 && let Some(answered) = answers.pop()
@@ -241,6 +246,7 @@ impl Watch {
                             }
                         }
                         Kind::Stays if early.is_none() => seat.stay(entry),
+                        Kind::Wakes if early.is_none() => wakes = true,
                         Kind::Display => self.display(ctx, &mut streamer, frame).await,
                         Kind::ToolCall => match prepared.gate.comes(frame.body.len()) {
                             Ok(open) => {
@@ -290,7 +296,7 @@ impl Watch {
                     continue;
                 }
                 () = hold.due() => continue,
-                () = seat.resumed(entry, seat.is_paused() && !answers.is_empty()) => continue,
+                () = seat.resumed(entry, seat.is_paused() && (wakes || !answers.is_empty())) => continue,
                 () = &mut overdue_at => {
                     // Time in which the code waited may not count against its wall clock.
                     let until = began + at_most + calls.waited().min(pause);

@@ -99,6 +99,11 @@ impl Running {
         let _ = self.inner.send(&Frame::raw(Kind::Charge, self.number, Vec::new()));
     }
 
+    /// Has the stopped code go on, because a signal has come for it.
+    pub(crate) fn wake(&self) {
+        let _ = self.inner.send(&Frame::raw(Kind::Wake, self.number, Vec::new()));
+    }
+
     /// Gives up the container, because its runner does not end the run or breaks the protocol.
     pub(crate) fn abandon(&self, why: &str) {
         self.inner.close(why);

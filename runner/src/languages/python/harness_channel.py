@@ -165,6 +165,8 @@ class Channel:
                         waiter(False, message["error"])
                     else:
                         waiter(True, message.get("ok"))
+            elif message.get("op") == "again":
+                self.waits.again = True
         self.turn.notify_all()
 
     def is_idle(self):
@@ -311,7 +313,7 @@ class Channel:
     def abandon(self):
         """Close the channel in a child that the program has forked: two readers of one channel would spoil it for
         both."""
-        self.open = False
+        self.open = self.waits.said = False
         self.waiting = {}
         if self.sock is not None:
             self.sock.close()

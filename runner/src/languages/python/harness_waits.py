@@ -48,12 +48,21 @@ class Waits:
         self.since = None
         self.untold = 0.0
         self.told = 0
+        # Whether the runner was told so, and whether it wants to be told again.
+        self.said = self.again = False
 
     def block(self, wait):
         """Block this thread: return what `wait(seconds)` does, where `None` is no limit. If the whole program waits for
         a while, tell the runner."""
         try:
+            again, self.again = self.again, False
             silent = self.begin()
+            if again and silent is None:
+                # Another thread may just be handling the signal.
+                got = wait(SILENT)
+                if got:
+                    return got
+                silent = self.begin()
             got = wait(silent)
             while silent is not None and not got:
                 timer = next_timer()
@@ -79,8 +88,12 @@ class Waits:
         return max(SILENT - self.untold, 0.0)
 
     def end(self):
-        """This thread goes on."""
+        """This thread goes on. A handler of a signal may have raised, or woken the event loop: no answer tells the runner
+        then that the program does not wait any more."""
         self.resting.discard(_get_ident())
+        if self.said:
+            self.said = False
+            self.send(b'{"op":"waits"}')
         since, self.since = self.since, None
         if since is not None:
             self.untold += _monotonic() - since
@@ -103,6 +116,7 @@ class Waits:
             waited += ',"timers":true' if timers else ""
             data = '{"op":"waits","got":%d,"for_ms":%d%s}' % (self.got, (_monotonic() - since) * 1000, waited)
             self.send(data.encode())
+            self.said = True
         self.untold = 0.0
 
     def waited(self):
