@@ -48,7 +48,7 @@ pub(crate) struct Running {
     registry: SharedRegistry,
     /// Path of the interpreter.
     python: String,
-    /// The store for files of jobs. Its folder is removed with it.
+    /// The store for files of jobs.
     artifacts: Artifacts,
     metrics: prometheus::Registry,
 }
@@ -205,6 +205,8 @@ impl Running {
         if tokio::time::timeout(STOP_WITHIN, self.ended).await.is_err() {
             tracing::warn!("the embedded fleet did not end in time");
         }
+        // Tasks of clients may hold the store until the process ends, and then nothing would remove its folder.
+        self.artifacts.close();
     }
 }
 

@@ -3,10 +3,16 @@
 use std::collections::HashMap;
 
 use thermae_backplane::record::Start;
-use thermae_scheduler::TenantOptions;
+use thermae_scheduler::{Options, TenantOptions};
 use thermae_schemas::Class;
+use thermae_service::units::Millis;
 
-use crate::fleet::{Servers, depth, job, options, pool, soon, tenant};
+use crate::fleet::{self, Servers, depth, job, pool, soon, tenant};
+
+/// Options of a scheduler that leads as long as its test lasts: the next one wouldn't know which tenants use a pool.
+fn options() -> Options {
+    Options { lead_ttl: Millis::from_secs(60), ..fleet::options() }
+}
 
 #[tokio::test]
 async fn a_busy_pool_is_shared_one_to_three() {

@@ -101,7 +101,7 @@ struct Inner {
     /// The store again, if it is a folder: only its owner may read what is in it.
     local: Option<Arc<LocalFileSystem>>,
     /// The temporary folder if no store is configured. It is removed with this worker.
-    _folder: Option<OwnFolder>,
+    folder: Option<OwnFolder>,
 }
 
 /// The folder of a worker without a configured store. If the worker is killed, the next worker that starts removes the
@@ -165,7 +165,15 @@ impl Artifacts {
                 }
             }
         };
-        Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), local, _folder: folder })))
+        Ok(Self(Arc::new(Inner { store, prefix, urls, options: options.clone(), local, folder })))
+    }
+
+    /// Removes the temporary folder of a worker without a configured store, although others may hold the store for
+    /// another moment. A configured store stays as it is.
+    pub fn close(&self) {
+        if let Some(folder) = &self.0.folder {
+            folder.0.remove();
+        }
     }
 
     /// Whether objects outlive this worker.

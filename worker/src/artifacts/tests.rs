@@ -247,7 +247,7 @@ fn options_that_can_not_be_used_are_named() {
 #[test]
 fn a_workers_own_folder_goes_with_it() {
     let artifacts = opened(ArtifactOptions::default());
-    let folder = artifacts.0._folder.as_ref().unwrap().0.path().to_owned();
+    let folder = artifacts.0.folder.as_ref().unwrap().0.path().to_owned();
     assert!(folder.is_dir());
     drop(artifacts);
     assert!(!folder.exists());
@@ -272,7 +272,7 @@ async fn what_is_stored_in_a_folder_is_its_owners_alone_and_goes_with_the_worker
     let url = format!("file://{}", configured.path().display());
     for store in [None, Some(url)] {
         let artifacts = opened(ArtifactOptions { store, ..ArtifactOptions::default() });
-        let own = artifacts.0._folder.as_ref().map(|own| own.0.path().to_owned());
+        let own = artifacts.0.folder.as_ref().map(|own| own.0.path().to_owned());
         let id = artifacts.keep(&tenant("acme"), "secret".into()).await.unwrap().to_string();
         let root = own.clone().unwrap_or(configured.path().to_owned());
         let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thermae_backplane::registry::Gone;
 use thermae_runner::frames::{End, Place};
-use thermae_schemas::SessionState;
+use thermae_schemas::{Outcome, SessionState};
 use thermae_service::supervise::caught;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -142,16 +142,29 @@ impl Sessions {
         }
     }
 
+    /// Frees the name of a session that its first job doesn't make, before the job's client gets the outcome: the client
+    /// may use the name at once.
+    async fn free_name(&self, session: &Session) {
+        self.take_off(session, Gone::Closed);
+        self.end(&session.key, Some(&session.creator), Gone::Closed).await;
+    }
+
+    /// Turns a job away that can't run.
+    async fn refuse(&self, session: &Session, made: bool, job: &Waiting, outcome: Outcome) -> Went {
+        if !made {
+            self.free_name(session).await;
+        }
+        reject(&self.ctx, &job.delivery, &job.work, outcome).await;
+        Went::On
+    }
+
     // What happens rarely is boxed, as in `pool_job`.
     async fn job(&self, session: &Session, home: &mut Option<Home>, job: &Waiting) -> Went {
         let (ctx, Waiting { work, delivery, .. }) = (&self.ctx, job);
         let began = Instant::now();
         let mut prepared = match prepare(ctx, work, session.pool.options()).await {
             Ok(prepared) => prepared,
-            Err(outcome) => {
-                Box::pin(reject(ctx, delivery, work, outcome)).await;
-                return Went::On;
-            }
+            Err(outcome) => return Box::pin(self.refuse(session, home.is_some(), job, outcome)).await,
         };
         let (reset, close) = work.job.session.as_ref().map_or((false, false), |s| (s.reset, s.close));
         let anew = reset || home.is_none();
@@ -159,10 +172,7 @@ impl Sessions {
         if anew {
             match checkpoints::find(ctx, work, session, &mut prepared).await {
                 Ok(found) => begins = Some(found),
-                Err(outcome) => {
-                    Box::pin(reject(ctx, delivery, work, outcome)).await;
-                    return Went::On;
-                }
+                Err(outcome) => return Box::pin(self.refuse(session, home.is_some(), job, outcome)).await,
             }
         }
         ctx.moves(work, delivery.message.body.len());
@@ -235,6 +245,7 @@ impl Sessions {
         if fresh && !guard.runs.is_cancelled() && matches!(&ran.ended, Ended::Exit(exit) if exit.end == End::Killed) {
             // It was cancelled before its code started, so no session was made.
             session.queue.ended();
+            self.free_name(session).await;
             conclude(ctx, delivery, work, guard, ran, &prepared, None).await;
             if let Some(home) = home.take() {
                 home.held.discard("its session was never made");
