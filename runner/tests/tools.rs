@@ -328,6 +328,26 @@ print(tools.describe('add').splitlines()[0], inspect.signature(add))
 }
 
 #[test]
+fn a_thread_that_is_left_in_a_tool_reads_nothing_of_the_next_run() {
+    let mut runner = Runner::new();
+    let code = "
+import threading
+threading.Thread(target=lambda: add.sync(0, 0), daemon=True).start()
+print(add.sync(1, 1))
+";
+    for _ in 0..20 {
+        let run = runner.begin(&Run { tools: with_tools("").tools, ..session("s", code) });
+        for _ in 0..2 {
+            let (_, call) = runner.wait_call();
+            if call.arguments.to_string().contains('1') {
+                runner.answer(run, call.call, Ok(json!(7)));
+            }
+        }
+        assert_eq!(runner.wait(run).ok(), "7\n");
+    }
+}
+
+#[test]
 fn a_raw_tools_answers_are_text_as_it_was_written() {
     let mut runner = Runner::new();
     let digits = "7".repeat(5_000); // More than Python reads as a number.

@@ -178,7 +178,7 @@ class Channel:
         main = self.interrupts.hold()
         try:
             with self.turn:
-                if not self.reading:
+                if self.open and not self.reading:
                     self.receive()
         finally:
             if main:
@@ -274,7 +274,11 @@ class Channel:
                         try:
                             with self.turn:
                                 self.reading = False
-                                self.receive()
+                                # What comes after the end of the run is the next run, and not this thread's to read.
+                                if self.open and not answer:
+                                    self.receive()
+                                else:
+                                    self.turn.notify_all()
                         finally:
                             if main:
                                 self.interrupts.release()
@@ -295,13 +299,13 @@ class Channel:
 
     def end_run(self):
         """End a run: drop its outstanding calls, which nobody answers any more."""
-        self.open = False
-        if self.waiting:
-            with self.turn:
-                waiting, self.waiting = self.waiting, {}
-                for waiter in waiting.values():
-                    waiter(False, GONE)
-                self.turn.notify_all()
+        # With `turn` held, nobody is about to read.
+        with self.turn:
+            self.open = False
+            waiting, self.waiting = self.waiting, {}
+            for waiter in waiting.values():
+                waiter(False, GONE)
+            self.turn.notify_all()
         while self.loops:
             loop, (_count, selector) = self.loops.popitem()
             harness_waits.unwatch(selector)
