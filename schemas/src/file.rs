@@ -12,7 +12,7 @@ const MAX_PATH: usize = 1024;
 /// A file that is written below `/workspace` before the code starts. Exactly one of `text`, `base64` and `ref` gives
 /// its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `path`")]
 #[schemars(extend("oneOf" = [
     { "required": ["text"], "properties": { "text": { "type": "string" } } },
     { "required": ["base64"], "properties": { "base64": { "type": "string" } } },

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _, Expected, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use thermae_capabilities::Tree;
 
@@ -16,7 +16,7 @@ use crate::alias::is_keyword;
 const MAX_NAME: usize = 128;
 
 /// Where the value of an input comes from. Exactly one of `value` and `ref`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InputValue {
     /// The value itself: any JSON.
@@ -24,6 +24,36 @@ pub enum InputValue {
     /// The value as a reference into the tenant's own part of the fleet's store: the `id` of an artifact. Its content
     /// must be JSON, in UTF-8.
     Ref(ArtifactId),
+}
+
+/// By hand: who gives the value itself is told what belongs around it.
+impl<'de> Deserialize<'de> for InputValue {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct OneField;
+
+        impl<'de> Visitor<'de> for OneField {
+            type Value = InputValue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with either `value` (any JSON) or `ref` (the id of an artifact)")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<InputValue, A::Error> {
+                let read = match fields.next_key::<Cow<'de, str>>()?.as_deref() {
+                    Some("value") => InputValue::Value(fields.next_value()?),
+                    Some("ref") => InputValue::Ref(fields.next_value()?),
+                    Some(other) => return Err(A::Error::unknown_field(other, &["value", "ref"])),
+                    None => return Err(A::Error::custom(format_args!("expected {}", &self as &dyn Expected))),
+                };
+                match fields.next_key::<Cow<'de, str>>()? {
+                    None => Ok(read),
+                    Some(_) => Err(A::Error::custom(format_args!("expected {}", &self as &dyn Expected))),
+                }
+            }
+        }
+
+        reader.deserialize_map(OneField)
+    }
 }
 
 /// Any JSON, kept as the text that it was written as. The order of keys and the digits of numbers stay as they are.
@@ -177,7 +207,11 @@ mod tests {
         assert_eq!(read(r#"{"value": null}"#).unwrap(), InputValue::Value(null));
         let id = ArtifactId::new("0".repeat(64)).unwrap();
         assert_eq!(read(&format!(r#"{{"ref": "{id}"}}"#)).unwrap(), InputValue::Ref(id));
-        for bad in [r#"{}"#, r#"{"value": 1, "ref": "a"}"#, r#"{"ref": "a"}"#, r#"{"values": 1}"#, "3"] {
+        for bad in [r#"{}"#, r#"{"value": 1, "ref": "a"}"#, r#"{"value": 1, "x": 1}"#, "3", "null", "[1]", r#""a""#] {
+            let why = read(bad).unwrap_err().to_string();
+            assert!(why.contains("expected an object with either `value` (any JSON) or `ref`"), "{bad}: {why}");
+        }
+        for bad in [r#"{"ref": "a"}"#, r#"{"values": 1}"#, r#"{"value": }"#] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -12,7 +12,7 @@ use crate::optional::{integer_or, nullable, or_default, some_integer};
 
 /// A function of the client that the code can call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `name`")]
 #[schemars(transform = nullable)]
 pub struct ToolSpec {
     /// Name of the tool. In the code, characters that an identifier can't contain become `_`. Two tools of a job must

@@ -97,11 +97,15 @@ fn meant<'e, 'i>(error: &'e ValidationError<'i>) -> &'e ValidationError<'i> {
 
 /// The error in words. If the value fits no branch of an `anyOf` or `oneOf`, the text says what each branch needs.
 fn words(error: &ValidationError<'_>) -> String {
-    use ValidationErrorKind::{AnyOf, Constant, Enum, OneOfNotValid, Pattern, Required};
+    use ValidationErrorKind::{AnyOf, Constant, Enum, OneOfMultipleValid, OneOfNotValid, Pattern, Required};
     if let Pattern { pattern } = error.kind()
         && pattern == Content::PATTERN
     {
         return Content::FORM.to_owned();
+    }
+    if let (OneOfMultipleValid { .. }, Value::Object(fields)) = (error.kind(), error.instance().as_ref()) {
+        let fields: Vec<_> = fields.keys().map(|field| format!("\"{field}\"")).collect();
+        return format!("has several fields where one alone is allowed: it has {}", fields.join(", "));
     }
     let (AnyOf { context } | OneOfNotValid { context }) = error.kind() else { return error.to_string() };
     let (mut values, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());

@@ -49,6 +49,10 @@ fn the_place_of_the_fault_is_named() {
 #[test]
 fn what_would_have_been_right_is_said_in_words() {
     for (body, says_so) in [
+        (
+            r#"{"id": "a", "code": "", "files": [{"path": "a", "text": "", "base64": ""}]}"#,
+            r#"/files/0: has several fields where one alone is allowed: it has "base64", "path", "text""#,
+        ),
         (r#"{"id": "a", "code": "", "class": "urgent"}"#, r#"/class: "urgent" is not one of "high", "normal", "low""#),
         (
             r#"{"id": "a", "code": "", "session": {"id": "s", "if_gone": 1}}"#,

@@ -107,6 +107,7 @@ fn fault(error: &ValidationError<'_>, arguments: Option<&Tree>) -> String {
         }
         // The value of this error is the key.
         Kind::PropertyNames { error } => format!("the key {}", fault(error, None)),
+        Kind::OneOfMultipleValid { .. } => format!("{value} fits more than one of the options, and must fit only one"),
         _ => error.masked_with(value).to_string(),
     }
 }
@@ -251,6 +252,11 @@ mod tests {
                 &json!({"anyOf": [{"maximum": 3}, {"minimum": 9}]}),
                 json!(4),
                 ": 4 is greater than the maximum of 3; or 4 is less than the minimum of 9",
+            ),
+            (
+                &json!({"oneOf": [{"type": "integer"}, {"minimum": 9}]}),
+                json!(12),
+                ": 12 fits more than one of the options, and must fit only one",
             ),
         ] {
             assert_eq!(told(schema, &value), text, "{schema} {value}");
