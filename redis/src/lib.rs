@@ -234,7 +234,7 @@ impl Registry for Redis {
         let answer = self.shared.call(&scripts::COUNT, |to| {
             to.arg(request.tenant.as_str()).arg(MOST_COUNTS);
             for Count { name, made, until, most } in &request.counts {
-                to.arg(name).arg(made).arg(until).arg(most);
+                to.arg(name).arg(made.saturating_sub(millis(request.skew))).arg(until).arg(most);
             }
         });
         reply::counted(answer.await?)

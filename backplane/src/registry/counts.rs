@@ -15,8 +15,8 @@ pub const MOST_COUNTS: usize = 20_000;
 pub struct Count {
     /// Its name, unique in the tenant.
     pub name: String,
-    /// It can't have been taken before this moment (milliseconds since 1970). If the epoch began later, uses may be
-    /// forgotten.
+    /// It can't have been taken before this moment (milliseconds since 1970, by the clock of whoever made it). If the
+    /// epoch began later, uses may be forgotten.
     pub made: Millis,
     /// Nobody asks for it after this moment, so that it can be forgotten.
     pub until: Millis,
@@ -31,6 +31,9 @@ pub struct CountRequest {
     pub tenant: TenantName,
     /// The counts. Their names differ.
     pub counts: Vec<Count>,
+    /// How far the clocks of those who made the counts may be ahead of the clock of a registry that other machines
+    /// share. A registry in one process does not heed it, and takes its own clock for theirs.
+    pub skew: Duration,
 }
 
 /// What came of it. Unless it is [`Counted::All`], nothing was taken.

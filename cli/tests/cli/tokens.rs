@@ -3,9 +3,12 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
+use serde_json::json;
 use thermae_schemas::{Capabilities, TenantName};
 use thermae_tokens::{Grant, Issuer, SecretKey, TokenId};
 
+use crate::page::bash;
+use crate::serve::{Serving, TOKEN};
 use crate::thermae::Thermae;
 
 const CODE: &str = "
@@ -30,13 +33,17 @@ fn grant(calls: Option<u32>) -> Grant {
     }
 }
 
+/// An issuer whose public key is in the folder `keys`.
+fn issuer(thermae: &Thermae) -> Issuer {
+    let key = SecretKey::generate().unwrap();
+    thermae.file("keys/1.pem", &key.public().to_pem());
+    Issuer::new(1, key)
+}
+
 #[test]
 fn a_program_makes_the_calls_that_its_token_allows() {
     let thermae = Thermae::with("main.py", CODE);
-    let key = SecretKey::generate().unwrap();
-    std::fs::create_dir(thermae.path().join("keys")).unwrap();
-    thermae.file("keys/1.pem", &key.public().to_pem());
-    let (issuer, small) = (Issuer::new(1, key), grant(None));
+    let (issuer, small) = (issuer(&thermae), grant(None));
     thermae.file("token", &format!("{}\n", issuer.mint(&small).unwrap().as_str()));
     let run = ["run", "main.py", "--tool", "pay=echo 7", "--capability-token", "token"];
     let trusting = [&run[..], &["--token-keys", "keys"]].concat();
@@ -60,6 +67,37 @@ fn a_program_makes_the_calls_that_its_token_allows() {
         (0, "token_counts_lost\ncapability_refused\n"),
         "{counted:?}"
     );
+}
+
+#[test]
+fn a_fleet_counts_the_calls_of_tokens_that_were_made_after_its_start() {
+    // Runs the job in the file job.json, answers its calls, and prints what it printed.
+    const RUN: &str = r#"
+ask() { curl -sS --fail-with-body -H "Authorization: Bearer $THERMAE_TOKEN" "$URL/v1/runs$1" "${@:2}"; }
+of_run() { python3 -c "import json, sys; run = json.load(sys.stdin); print($1, end='')" <<< "$run"; }
+run=$(ask '?wait=30s&until=call' --json @job.json)
+while [ "$(of_run 'run["state"]')" = underway ]; do
+  for call in $(of_run '*(call["call"] for call in run["calls"])'); do
+    ask "/$(of_run 'run["id"]')/calls/$call" --json '{"ok": 7}'
+  done
+  run=$(ask "/$(of_run 'run["id"]')?wait=30s&until=call")
+done
+of_run 'run["outcome"]["stdout"]'
+"#;
+    let thermae = Thermae::new();
+    let issuer = issuer(&thermae);
+    let mint = || issuer.mint(&grant(Some(1))).unwrap();
+    let old = mint();
+    let serving = Serving::start(&thermae, Some(TOKEN), &["--token-keys", "keys"]);
+    let new = mint();
+    let (lost, none, one) = ("token_counts_lost", "capability_refused", "7");
+    for (token, first) in [(&old, lost), (&new, one), (&new, none), (&old, lost)] {
+        let job = json!({ "code": CODE, "tools": [{ "name": "pay" }], "token": token.as_str() });
+        thermae.file("job.json", &job.to_string());
+        let said = bash(&thermae, &[("URL", &serving.url), ("THERMAE_TOKEN", TOKEN)], RUN);
+        assert_eq!(said.lines().collect::<Vec<_>>(), [first, none]);
+    }
+    assert_eq!(serving.end(), Some(0));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use thermae_tokens::Block;
 use super::Held;
 use crate::tools::Refused;
 
-/// How much longer than the last token that has its block a count is kept. No clock is so wrong.
+/// How much longer than the last token that has its block says a count is kept. It is more than twice the longest skew:
+/// a worker's clock may be behind the registry's by one, and a token is valid for one more.
 const MARGIN: Duration = Duration::from_secs(3600);
 
 /// How long the registry may take to count a call.
@@ -35,7 +36,6 @@ enum Of {
 
 /// See [`Held::count`].
 pub(super) async fn count(held: &Held, first: usize, takes: &[Take]) -> Result<Counted, Refused> {
-    let skew = held.skew();
     let mut of = Vec::new();
     let mut counts = Vec::new();
     for take in takes.iter().filter(|take| take.at.set >= first) {
@@ -44,16 +44,16 @@ pub(super) async fn count(held: &Held, first: usize, takes: &[Take]) -> Result<C
             return Err(Refused::new(ErrorCode::Internal, "a capability of the token has no block"));
         };
         of.push(Of::Capability(take.at));
-        counts.push(one(&block, &capability.to_string(), take.max, skew));
+        counts.push(one(&block, &capability.to_string(), take.max));
     }
     for limit in &held.says.calls {
         of.push(Of::All(limit.most));
-        counts.push(one(&limit.block, "calls", limit.most, skew));
+        counts.push(one(&limit.block, "calls", limit.most));
     }
     if counts.is_empty() {
         return Ok(Counted::All);
     }
-    let request = CountRequest { tenant: held.tenant.clone(), counts };
+    let request = CountRequest { tenant: held.tenant.clone(), counts, skew: held.trust.skew() };
     let away =
         |why: String| Refused::new(ErrorCode::TokenCountsUnavailable, format!("the call was not counted: {why}"));
     let answer = tokio::time::timeout(WITHIN, held.registry.count(&request)).await;
@@ -76,13 +76,12 @@ pub(super) async fn count(held: &Held, first: usize, takes: &[Take]) -> Result<C
     }
 }
 
-/// A count under the name of a block. The clocks of whoever made the block, of this worker and of the registry differ
-/// by at most `skew`.
-fn one(block: &Block, what: &str, most: NonZeroU32, skew: Duration) -> Count {
+/// A count under the name of a block.
+fn one(block: &Block, what: &str, most: NonZeroU32) -> Count {
     Count {
         name: format!("{}/{what}", block.id),
-        made: registry::moment(block.made.checked_sub(skew).unwrap_or(std::time::UNIX_EPOCH)),
-        until: registry::moment(block.expires.checked_add(skew + MARGIN).unwrap_or(block.expires)),
+        made: registry::moment(block.made),
+        until: registry::moment(block.expires.checked_add(MARGIN).unwrap_or(block.expires)),
         most: most.get(),
     }
 }

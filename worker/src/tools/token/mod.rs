@@ -86,11 +86,6 @@ impl Held {
         self.turn.lock().await
     }
 
-    /// How far clocks may differ.
-    fn skew(&self) -> std::time::Duration {
-        self.trust.skew()
-    }
-
     /// Has the registry count one call under these capabilities, whose sets begin at `first`, and under the limits of
     /// all calls of the token.
     ///

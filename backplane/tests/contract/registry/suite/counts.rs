@@ -18,8 +18,12 @@ fn count(name: &str, most: u32) -> Count {
     Count { name: name.to_owned(), made, until, most }
 }
 
+fn request(of: &str, counts: Vec<Count>) -> CountRequest {
+    CountRequest { tenant: tenant(of), counts, skew: Duration::ZERO }
+}
+
 async fn take(registry: &SharedRegistry, counts: Vec<Count>) -> Counted {
-    registry.count(&CountRequest { tenant: tenant("acme"), counts }).await.unwrap()
+    registry.count(&request("acme", counts)).await.unwrap()
 }
 
 pub async fn all_counts_are_taken_or_none(registry: SharedRegistry) {
@@ -34,8 +38,11 @@ pub async fn all_counts_are_taken_or_none(registry: SharedRegistry) {
     assert_eq!(take(&registry, vec![a.clone()]).await, Counted::All, "the refused ones took none");
     assert_eq!(take(&registry, vec![b.clone(), a.clone()]).await, Counted::Exhausted(0));
     assert_eq!(take(&registry, vec![a.clone()]).await, Counted::Exhausted(0));
-    let foreign = CountRequest { tenant: tenant("globex"), counts: vec![a] };
-    assert_eq!(registry.count(&foreign).await.unwrap(), Counted::All, "the name is the tenant's own");
+    assert_eq!(
+        registry.count(&request("globex", vec![a])).await.unwrap(),
+        Counted::All,
+        "the name is the tenant's own"
+    );
 }
 
 pub async fn counts_at_once_are_not_more_than_allowed(registry: SharedRegistry) {
@@ -64,6 +71,6 @@ pub async fn a_tenant_has_no_more_than_so_many_counts(registry: SharedRegistry) 
     }
     assert_eq!(take(&registry, vec![count("1", 9), count("new", 9)]).await, Counted::Full);
     assert_eq!(take(&registry, vec![count("1", 9)]).await, Counted::All);
-    let other = CountRequest { tenant: tenant("globex"), counts: vec![count("new", 9)] };
+    let other = request("globex", vec![count("new", 9)]);
     assert_eq!(registry.count(&other).await.unwrap(), Counted::All, "other tenants notice nothing");
 }
