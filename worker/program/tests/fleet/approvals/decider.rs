@@ -83,9 +83,9 @@ impl Decider {
         loop {
             fleet.bus.publish(message.clone()).await.unwrap().wait().await.unwrap();
             // A run that has not begun is not answered for.
-            match tokio::time::timeout(Duration::from_millis(200), self.event()).await {
-                Ok(Event { body: EventBody::Run(info), .. }) => return info,
-                Ok(_) | Err(_) => {}
+            let heard = tokio::time::timeout(Duration::from_millis(200), self.event()).await;
+            if let Ok(Event { body: EventBody::Run(info), .. }) = heard {
+                return info;
             }
         }
     }
