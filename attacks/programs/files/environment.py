@@ -11,5 +11,7 @@ open.names = { none = [[]] }
 held.init = "worked"
 """
 SUSPECT = ("THERMAE", "AMQP", "REDIS", "DOCKER", "AWS", "TOKEN", "SECRET", "KEY", "PASS", "CARGO", "SSH")
-observe("names", sorted(name for name in os.environ if any(word in name for word in SUSPECT)))
+# What tells git that a sandbox has no network.
+OWN = {"GIT_CONFIG_KEY_0", "GIT_SSH_COMMAND"}
+observe("names", sorted(name for name in set(os.environ) - OWN if any(word in name for word in SUSPECT)))
 attempt("init", lambda: open("/proc/1/environ").read())
