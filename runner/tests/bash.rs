@@ -132,14 +132,15 @@ fn random_numbers_differ_from_job_to_job() {
 fn an_interrupt_ends_the_command_that_bash_waits_for() {
     let mut runner = Runner::patient();
     let patient = Limits { grace_ms: 60_000, ..limits() };
-    for (code, said) in [
-        ("sleep 60\necho never", ""),
-        ("(sleep 60; echo never)", ""),
-        ("sleep 60 | cat\necho never", ""),
-        ("trap 'echo caught; exit 4' INT\nsleep 60", "caught\n"),
+    // Each sleeps for a time of its own: the last one's process may be there for another moment.
+    for (time, code, said) in [
+        ("60", "sleep 60\necho never", ""),
+        ("61", "(sleep 61; echo never)", ""),
+        ("62", "sleep 62 | cat\necho never", ""),
+        ("63", "trap 'echo caught; exit 4' INT\nsleep 63", "caught\n"),
     ] {
         let run = runner.begin(&Run { limits: patient, ..bash(code) });
-        runner.wait_process(&["sleep", "60"]);
+        runner.wait_process(&["sleep", time]);
         runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
         let outcome = runner.wait(run);
         assert_eq!((outcome.end(), outcome.out().as_str()), (&End::Interrupted, said), "{code}");

@@ -120,9 +120,13 @@ fn each_program_is_a_file() {
 fn an_interrupt_ends_the_program_and_not_the_session() {
     let mut runner = Runner::patient();
     runner.run(&bash_session("s", STATE)).ok();
-    let interrupted = |runner: &mut Runner, code: &str| {
+    let mut times = 60..;
+    let mut interrupted = |runner: &mut Runner, code: &str| {
+        // Each sleeps for a time of its own: the last one's process may be there for another moment.
+        let time = times.next().unwrap().to_string();
+        let code = &code.replace("60", &time);
         let run = runner.begin(&Run { limits: patient(), ..bash_session("s", code) });
-        runner.wait_process(&["sleep", "60"]);
+        runner.wait_process(&["sleep", &time]);
         runner.send(&Frame::raw(Kind::Interrupt, run, Vec::new()));
         let outcome = runner.wait(run);
         assert_eq!(outcome.end(), &End::Interrupted, "{code}: {outcome:?}");

@@ -25,15 +25,20 @@ class Late:
 def at_waits(process, outcome):
     """Answer every open call once the program says that it waits."""
     done = {message["call"] for message in getattr(outcome, "answered", [])}
-    if outcome.messages and outcome.messages[-1]["op"] == "waits":
+    if outcome.messages and begins(outcome.messages[-1]):
         outcome.answered = list(outcome.calls)
         for call in outcome.calls:
             if call["call"] not in done:
                 reply(process, call, call["call"])
 
 
+def begins(message):
+    """Whether a message says that the program waits. Without `got`, it says that the program goes on."""
+    return message["op"] == "waits" and "got" in message
+
+
 def waits(outcome):
-    return [message for message in outcome.messages if message["op"] == "waits"]
+    return [message for message in outcome.messages if begins(message)]
 
 
 class Waits(Case):
@@ -166,7 +171,7 @@ class Waits(Case):
             with self.subTest(code=code):
 
                 def at(process, outcome):
-                    if outcome.messages and outcome.messages[-1]["op"] == "waits":
+                    if outcome.messages and begins(outcome.messages[-1]):
                         process.interrupt()
 
                 outcome = self.fresh(code, tools=TOOLS, at=at)
