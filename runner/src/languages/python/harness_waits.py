@@ -21,11 +21,17 @@ FEWEST = 2
 # Shortest and longest time until a program that has timers tells anew that it waits, in seconds: its handlers may have
 # set others or none.
 AGAIN, LATEST = 2.0, 3600.0
+# Longest time between two looks whether the main thread has handled a signal, in seconds.
+LONGEST = 2.0
 
 _monotonic = time.monotonic
 _get_ident, _threads, _frames = _thread.get_ident, _thread._count, sys._current_frames
 _listdir, _waitid = os.listdir, os.waitid
 _getitimer, _REAL, _open = signal.getitimer, signal.ITIMER_REAL, open
+# Has the main thread run the handlers of signals. After a stop, the kernel may give a signal to any thread, and the main
+# one, which runs the handlers, would not notice.
+_NUDGE = signal.SIGRTMAX
+_main, _kill, _getsignal = threading.main_thread(), signal.pthread_kill, signal.getsignal
 _CHILDREN = (os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 # Where a thread waits for another one, if it does so without a time limit, and what the limit is called there.
 _PLACES = {threading.Condition.wait.__code__: "timeout", threading.Thread.join.__code__: "timeout"}
@@ -41,6 +47,7 @@ class Waits:
         self.idle = idle
         self.send = send
         self.resting = set()
+        signal.signal(_NUDGE, nudged)
         self.start_run()
 
     def start_run(self):
@@ -56,13 +63,14 @@ class Waits:
         a while, tell the runner."""
         try:
             again, self.again = self.again, False
-            silent = self.begin()
-            if again and silent is None:
-                # Another thread may just be handling the signal.
-                got = wait(SILENT)
+            silent, look = self.begin(), SILENT
+            while again and nudge() and not self.idle():
+                # The main thread handles the signal meanwhile, and tells nothing when it goes on waiting.
+                got = wait(look)
                 if got:
                     return got
-                silent = self.begin()
+                silent, look = self.begin(), min(look * 2, LONGEST)
+                again = silent is None
             got = wait(silent)
             while silent is not None and not got:
                 timer = next_timer()
@@ -129,6 +137,20 @@ class Waits:
             return ""
         self.told += ms
         return ',"waited":%d' % self.told
+
+
+def nudge():
+    """Have the main thread run the handlers of signals that have come. Returns whether this is another thread."""
+    if _get_ident() == _main.ident:
+        return False
+    # The program may use this signal itself.
+    if _getsignal(_NUDGE) is nudged:
+        _kill(_main.ident, _NUDGE)
+    return True
+
+
+def nudged(_number, _frame):
+    pass
 
 
 def rests(frame):
