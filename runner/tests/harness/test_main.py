@@ -63,6 +63,8 @@ print(doctest.testmod(report=False))
             ("import runpy\nV = 5\n" + guard + "print(runpy.run_path(__file__, run_name='x')['V'])", "5\n"),
             ("import subprocess, sys\nif len(sys.argv) > 1: print('child')\nelse: print(subprocess.run([sys.executable, __file__, 'x'], capture_output=True, text=True).stdout, end='')", "child\n"),
             ("import os, sys\nif 'AGAIN' not in os.environ:\n    os.environ['AGAIN'] = '1'\n    print(os.popen(sys.executable + ' ' + sys.argv[0]).read(), end='')\nelse: print('second')", "second\n"),
+            ("import os, sys\nif 'AGAIN' not in os.environ:\n    os.environ['AGAIN'] = '1'\n    print(os.popen(' '.join(sys.orig_argv)).read(), end='')\nelse: print('third')", "third\n"),
+            ("import linecache, os\nos.chdir('/')\nlinecache.clearcache()\nprint(linecache.getline('main.py', 2, globals()), __loader__.get_source('__main__') == open(__file__).read())", "os.chdir('/')\n True\n"),
             ("import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n" + guard + "print(unittest.TestLoader().discover('.', pattern='main*.py').countTestCases())", "1\n"),
             ("import os\nprint(os.listdir())", "['main.py']\n"),
             ("import importlib.util as u\nV = 4\n" + guard + "s = u.spec_from_file_location('me', __file__); m = u.module_from_spec(s); s.loader.exec_module(m); print(m.V)", "4\n"),
@@ -76,9 +78,11 @@ print(doctest.testmod(report=False))
         session.run("def f(): return 1", session=True)
         code = "import inspect, os, sys\nprint(os.path.basename(__file__), sys.argv, open(__file__).read()[:6])"
         self.assertEqual(session.run(code, session=True).out, "main_2.py ['main_2.py'] import\n")
+        code = "print(sys.orig_argv == [sys.executable, 'main_3.py'], __loader__.path == __file__)"
+        self.assertEqual(session.run(code, session=True).out, "True True\n")
         self.assertEqual(session.run("print(os.path.exists(f.__code__.co_filename), inspect.getsource(f))", session=True).out, "True def f(): return 1\n\n")
         tests = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
-        found = session.run(tests + "if __name__ == '__main__': print(unittest.TestLoader().discover('.', pattern='main_4.py').countTestCases())", session=True)
+        found = session.run(tests + "if __name__ == '__main__': print(unittest.TestLoader().discover('.', pattern='main_5.py').countTestCases())", session=True)
         self.assertEqual(found.out, "1\n")
 
     def test_unittest_main(self):

@@ -34,6 +34,7 @@ import harness_traceback
 import harness_waits
 import json_forms
 import tool_text
+from _frozen_importlib_external import SourceFileLoader
 from harness_channel import Channel, Interrupts, encode
 from harness_errors import ToolError
 
@@ -103,8 +104,7 @@ class Harness:
         sys.modules["__main__"] = main
         self.globals = main.__dict__
         self.here, self.name = here, NAME
-        self.path = os.path.join(here, NAME)
-        self.globals.update(__annotations__={}, __builtins__=builtins, __file__=self.path, __cached__=None)
+        self.globals.update(__annotations__={}, __builtins__=builtins, __cached__=None)
 
         def display(*objects, raw=False, include=None, exclude=None, **_ignored):
             """Show objects to the client: rich where they have a rich form. `raw=True`: they are MIME bundles already.
@@ -123,6 +123,7 @@ class Harness:
         if not hasattr(builtins, "exit"):
             builtins.exit = builtins.quit = sys.exit
         sys.argv = [NAME]
+        self.rename(NAME)
         sys.path.insert(0, here)
 
     def rehearse(self):
@@ -247,11 +248,13 @@ class Harness:
                 harness_show.close_figure(value)
 
     def rename(self, name):
-        """Set the names by which a program knows its file."""
+        """Set the names by which a program knows its file, as `python NAME` does."""
         if sys.argv[:1] == [self.name]:
             sys.argv[0] = name
         self.name = name
         self.path = self.globals["__file__"] = os.path.join(self.here, name)
+        self.globals["__loader__"] = SourceFileLoader("__main__", self.path)
+        sys.orig_argv = [sys.executable, name]
 
     def own_loop(self, make=True):
         """The loop of the program's top level, in the thread that runs it; a session keeps it, and so its tasks, over

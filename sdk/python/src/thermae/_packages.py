@@ -67,6 +67,7 @@ _ARCHIVES = (
 _PROBE = """
 import importlib.util, json, os, sys, sysconfig
 abi = [os.path.realpath(sys.executable), sys.version, sysconfig.get_config_var("SOABI"), sysconfig.get_platform()]
+abi.append(sys.prefix)  # The first line of each command names the interpreter of this environment.
 print(json.dumps([abi, importlib.util.find_spec("pip") is not None]))
 """
 """Prints what an interpreter is, and whether it has pip."""

@@ -1,6 +1,9 @@
+import importlib.util
 import os
 import shutil
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -93,6 +96,22 @@ def test_commands_are_those_of_the_interpreter_and_of_packages(links: Path) -> N
                 refused = box.run(command, language="bash")
                 assert refused.exit_code != 0
                 assert "packages" in refused.stdout + refused.stderr, command
+
+
+def test_each_environment_has_commands_of_its_own(tmp_path: Path, links: Path) -> None:
+    files = {"towel.py": "import sys\ndef main():\n    print(sys.prefix)\n"}
+    wheel(links, "towel", "1.5", files=files, scripts={"towel": "towel:main"})
+    pip = importlib.util.find_spec("pip")
+    if pip is None or pip.origin is None:
+        pytest.skip("this interpreter has no pip")
+    for name in ("gone", "new"):
+        made = tmp_path / name
+        venv.create(made, symlinks=True)
+        modules = Path(sysconfig.get_path("purelib", vars={"base": str(made)}))
+        (modules / "pip.pth").write_text(str(Path(pip.origin).parents[1]))
+        with Sandbox(packages=["towel"], python=str(made / "bin/python"), slots=1) as box:
+            assert box.run(argv=["towel"], check=True).stdout == f"{made}\n"
+        shutil.rmtree(made)
 
 
 @on_a_loop
