@@ -73,7 +73,9 @@ def jsonable(value: Any, at: str, nan_is_none: bool = False, depth: int = DEEPES
         return [jsonable(one, f"{at}[{place}]", nan_is_none, depth - 1) for place, one in enumerate(items)]
     if isinstance(value, dict):
         pairs = cast("Mapping[Any, Any]", value).items()
-        items = [(_key(key, at), jsonable(one, _within(at, key), nan_is_none, depth - 1)) for key, one in pairs]
+        items = [
+            (_key(key, at, nan_is_none), jsonable(one, _within(at, key), nan_is_none, depth - 1)) for key, one in pairs
+        ]
         return once(items, f"{at}: ")
     return jsonable(_form(value, at), at, nan_is_none, depth - 1)
 
@@ -143,12 +145,10 @@ def _within(at: str, key: Any) -> str:
     return f"{at}.{key}" if plain else f"{at}[{key!r}]"
 
 
-def _key(key: Any, at: str) -> Any:
+def _key(key: Any, at: str, nan_is_none: bool) -> Any:
     """The key of an object. `json` itself writes numbers, bools and None as text."""
-    if key is None or type(key) in (str, bool, int, float):
-        return key
-    form: Any = None if isinstance(key, tuple) else jsonable(_form(key, f"a key of {at}"), f"a key of {at}")
-    if isinstance(form, (str, int, float)):
+    form: Any = ... if isinstance(key, tuple) else jsonable(key, f"a key of {at}", nan_is_none)
+    if form is None or isinstance(form, (str, int, float)):
         return form
     raise TypeError(f"a key of {at} is {key!r}, and keys of JSON are text: use a text such as {_joined(key)!r}")
 
@@ -163,9 +163,12 @@ def _iso(value: Any) -> str:
 
 
 def _duration(value: Any) -> str:
-    """A `timedelta` as ISO 8601 has it."""
     nanoseconds = ((value.days * 86400 + value.seconds) * 1_000_000 + value.microseconds) * 1000
-    nanoseconds += getattr(value, "nanoseconds", 0)  # A pandas.Timedelta has them, too.
+    return _iso_duration(nanoseconds + getattr(value, "nanoseconds", 0))  # A pandas.Timedelta has them, too.
+
+
+def _iso_duration(nanoseconds: int) -> str:
+    """A time as ISO 8601 has it."""
     seconds, fraction = divmod(abs(nanoseconds), 1_000_000_000)
     days, seconds = divmod(seconds, 86400)
     parts = [(seconds // 3600, "H"), (seconds // 60 % 60, "M")]
@@ -188,8 +191,13 @@ def _complex(value: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    # Times would become numbers of nanoseconds.
-    return list(value) if value.dtype.kind in "mM" and value.ndim else value[()] if value.ndim == 0 else value.tolist()
+    # In `tolist`, times would become numbers of nanoseconds, those of records, too.
+    return value[()] if value.ndim == 0 else list(value) if value.dtype.kind in "mMV" else value.tolist()
+
+
+def _record(value: Any) -> Any:
+    names = value.dtype.names
+    return value.item() if names is None else [value[name] for name in names]
 
 
 def _scalar(value: Any) -> Any:
@@ -205,7 +213,12 @@ def _moment(value: Any) -> str | None:
 
 
 def _span(value: Any) -> Any:
-    return None if str(value) == "NaT" else value.astype("timedelta64[us]").item()
+    span = value.item()
+    if span is None or hasattr(span, "days"):
+        return span
+    if value.dtype.name == "timedelta64[ns]":
+        return _iso_duration(span)
+    raise ValueError(f"is {value!r}, and JSON has no such time: use days or seconds")
 
 
 def _nothing(value: Any) -> None:
@@ -244,13 +257,16 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "builtins.bytearray": _utf8,
     "builtins.memoryview": _utf8,
     "builtins.complex": _complex,
+    "numpy.MaskedConstant": _nothing,
     "numpy.ndarray": _array,
     "numpy.datetime64": _moment,
     "numpy.timedelta64": _span,
+    "numpy.void": _record,
     "numpy.generic": _scalar,
     "pandas.DataFrame": _table,
     "pandas.Series": _column,
     "pandas.Index": _column,
+    "pandas.ExtensionArray": _column,
     "pandas.Period": str,
     "pandas.NaTType": _nothing,
     "pandas.NAType": _nothing,

@@ -6,7 +6,8 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -50,11 +51,14 @@ class _Forms(GenerateJsonSchema):
     def encode_default(self, dft: Any) -> Any:
         try:
             return super().encode_default(dft)
-        except (pydantic_core.PydanticSerializationError, pydantic.errors.PydanticUserError) as error:
+        except Exception as error:  # A default can be of any class.
             try:
                 return jsonable(dft, "the default")
-            except (TypeError, ValueError):
+            except Exception:
                 raise pydantic_core.PydanticSerializationError(str(error)) from error
+
+    def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
+        return self.handle_invalid_for_json_schema(schema, "a class")
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         made = super().decimal_schema(schema)
@@ -173,8 +177,8 @@ class Schema:
             TypeError: JSON can't express it.
         """
         try:
-            return self._write(result)
-        except (pydantic_core.PydanticSerializationError, ValueError) as error:
+            return self._write(_without_nat(result) if "pandas" in sys.modules else result)
+        except (pydantic_core.PydanticSerializationError, ValueError, RecursionError) as error:
             why = _first_line(error)
             try:
                 jsonable(result, "result", nan_is_none=True)
@@ -259,6 +263,18 @@ def _result(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bytes]]:
 
 def _write_anything(value: Any) -> bytes:
     return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_form)
+
+
+def _without_nat(value: Any) -> Any:
+    """The value with `None` for the `NaT` of pandas in its lists and dicts: pydantic takes it for a `datetime`."""
+    kind = cast("Any", type(value))
+    if kind in (str, float, int):  # Most are.
+        return value
+    if kind is dict:
+        return {_without_nat(key): _without_nat(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, Iterator)):
+        return [_without_nat(one) for one in cast("Iterable[Any]", value)]
+    return None if kind.__name__ == "NaTType" else value
 
 
 def _form(value: Any) -> Any:

@@ -50,6 +50,9 @@ def test_what_has_no_form_is_named_with_what_to_do() -> None:
         assert text in str(caught.value)
     with pytest.raises(ValueError, match="is nested too deeply, or contains itself"):
         jsonable(endless, "x")
+    with pytest.raises(ValueError, match="a key of x is nan, and JSON has no such number: use None"):
+        jsonable({float("nan"): 1}, "x")
+    assert jsonable({float("nan"): 1}, "x", nan_is_none=True) == {None: 1}
 
 
 class Both(pydantic.BaseModel):
@@ -67,7 +70,6 @@ class Both(pydantic.BaseModel):
         ({date(2026, 7, 4): "a", "2026-07-04": "b"}, "x", "2026-07-04"),
         ({Decimal("1.0"): "a", "1.0": "b"}, "x", "1.0"),
         ({b"a": 1, "a": 2}, "x", "a"),
-        ({float("nan"): 1, float("nan"): 2}, "x", "nan"),
         ([{"a": {1: "a", "1": "b"}}], "x[0].a", "1"),
         (Both(of={1: "a", "1": "b"}), "x", "1"),
     ],
@@ -90,6 +92,11 @@ def test_arrays() -> None:
         (numpy.datetime64("NaT"), None),
         (numpy.array(["2026-07-04T09:30"], dtype="datetime64[ns]"), ["2026-07-04T09:30:00.000000000"]),
         (numpy.timedelta64(90, "m"), "PT1H30M"),
+        (numpy.timedelta64(1500, "ns"), "PT0.0000015S"),
+        (numpy.array([("a", "2026-07-04")], dtype=[("n", "U1"), ("t", "datetime64[D]")]), [["a", "2026-07-04"]]),
+        (numpy.void(b"ab"), "ab"),
+        (numpy.ma.array([1.5, 2.5], mask=[False, True]), [1.5, None]),
+        (numpy.ma.masked, None),
         ({"a": numpy.array(["a", None, {1}], dtype=object)}, {"a": ["a", None, [1]]}),
     ):
         assert json.loads(json.dumps(jsonable(value, "x"))) == form
@@ -97,6 +104,9 @@ def test_arrays() -> None:
         jsonable(numpy.array([1.5, numpy.nan]), "x")
     with pytest.raises(TypeError, match="complex"):
         jsonable(numpy.complex64(1j), "x")
+    for span in (numpy.timedelta64(2, "M"), numpy.timedelta64(3), numpy.timedelta64(5, "ps")):
+        with pytest.raises(ValueError, match=r"x is .*, and JSON has no such time: use days or seconds"):
+            jsonable(span, "x")
 
 
 def test_tables() -> None:
@@ -113,7 +123,8 @@ def test_tables() -> None:
         (pandas.NaT, None),
         (pandas.NA, None),
         (pandas.Timedelta("1h"), "PT1H"),
-        (pandas.Categorical(["a", "b"]), ["a", "b"]),
+        (pandas.Categorical(["a", None]), ["a", None]),
+        (pandas.arrays.SparseArray([1.5, None]), [1.5, None]),
         (pandas.DataFrame([[1, 2]]), [{"0": 1, "1": 2}]),
     ):
         assert json.loads(json.dumps(jsonable(value, "x"))) == form
@@ -121,6 +132,38 @@ def test_tables() -> None:
         jsonable(pandas.DataFrame([[1, 2]], columns=["a", "a"]), "x")
     with pytest.raises(TypeError, match="keys of JSON are text"):
         jsonable(pandas.DataFrame([[1]], columns=pandas.MultiIndex.from_tuples([("a", "b")])), "x")
+
+
+def test_times_that_are_missing_in_results() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [1, 2], "t": pandas.to_datetime(["2026-07-04", None])})
+    rows = [{"n": 1, "t": "2026-07-04T00:00:00"}, {"n": 2, "t": None}]
+
+    def give():  # type: ignore[no-untyped-def]
+        return None
+
+    for hint in (None, list[dict[str, Any]], Any):
+        give.__annotations__ = {"return": hint} if hint else {}
+        write = tool(give).schema.write
+        assert json.loads(write(frame.to_dict("records"))) == rows
+        assert json.loads(write(row._asdict() for row in frame.itertuples(index=False))) == rows
+    assert json.loads(write({"t": (pandas.NaT, {pandas.NaT: pandas.NaT})})) == {"t": [None, {"None": None}]}
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="contains itself"):
+        write(endless)
+
+
+def test_defaults_that_json_can_not_express() -> None:
+    class Odd:
+        def __iter__(self) -> Any:
+            raise RuntimeError("not now")
+
+    def take(x: bytes = b"\xff", y: Any = Odd()) -> None: ...  # noqa: B008
+
+    assert tool(take).documentation.startswith(
+        "async def take(\n    x: str = ...,  # bytes as UTF-8 text\n    y=...,\n"
+    )
 
 
 def test_hints_of_arrays_and_tables() -> None:
@@ -161,7 +204,12 @@ def test_a_class_that_json_can_not_express_is_named() -> None:
     take.__annotations__ = {"x": Odd}
     with pytest.raises(BadTool, match=r"Unable to generate pydantic-core schema for <class '[^']*Odd'>\nadvice"):
         _ = tool(take).schema
-    for hint, shown in ((Callable[[int], int], "Callable[[int], int]"), (list[slice], "list[slice]"), (type, "type")):
+    for hint, shown in (
+        (Callable[[int], int], "Callable[[int], int]"),
+        (list[slice], "list[slice]"),
+        (type, "type"),
+        (type[int], "type[int]"),
+    ):
         for where, what in (("y", "the parameter 'y'"), ("return", "the result")):
             take.__annotations__ = {"x": int, where: hint}
             with pytest.raises(BadTool, match=re.escape(f"JSON can't express the hint of {what}, ") + ".*") as raised:
