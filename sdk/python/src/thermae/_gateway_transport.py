@@ -33,7 +33,10 @@ from thermae.errors import ApiKeyRefused, BadUrl, GatewayUnreachable, NotAGatewa
 _log = logging.getLogger("thermae")
 
 CONNECT_WITHIN = 30.0
-"""Seconds that a gateway gets to answer, and that one which was there before may be away."""
+"""Seconds that a gateway gets to answer."""
+
+AWAY_FOR = 30.0
+"""Seconds that a gateway which was there before may be away."""
 
 AWAY = frozenset({"gateway_unreachable", "draining", "keys_unavailable"})
 """Codes of errors with which a gateway that restarts, or a proxy before it, refuses connections."""
@@ -62,13 +65,13 @@ class GatewayTransport:
 
         Args:
             gateway: The gateway.
-            again: Whether it was there before. If it is away now, it restarts, and is tried for `CONNECT_WITHIN`.
+            again: Whether it was there before. If it is away now, it restarts, and is tried for `AWAY_FOR`.
 
         Raises:
             ThermaeError: The URL is malformed, nothing answers there, the key is refused, or TLS fails.
         """
         loop = asyncio.get_running_loop()
-        until, failures = loop.time() + CONNECT_WITHIN, 0
+        until, failures = loop.time() + AWAY_FOR, 0
         while True:
             try:
                 return await cls._connect(gateway)

@@ -334,7 +334,7 @@ def test_a_gateway_that_restarts_is_waited_for(
 def test_whether_anything_was_sent_to_a_gateway_that_stays_away_is_told(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_gateway_transport, "CONNECT_WITHIN", 0.2)
+    monkeypatch.setattr(_gateway_transport, "AWAY_FOR", 0.2)
     refused = (503, b'{"code": "draining"}')
     for code, sent in (("print", False), ("die", True)):
         gateway.refusal = None
