@@ -2,7 +2,6 @@
 //!
 //! With a real fleet, both sides are clients of it. Otherwise each side has an embedded fleet of its own.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use serde::Deserialize;
 use thermae_schemas::{Job, Outcome};
+use thermae_testkit::address;
 
 use crate::cases::Case;
 use crate::report::Row;
@@ -87,7 +87,7 @@ impl Gateway {
     async fn start(target: &target::Options, options: &Options) -> Result<Self> {
         let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("thermae"));
         let program = options.program.clone().map_or_else(beside, Ok)?;
-        let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let listen = address::free()?.to_string();
         let mut command = Command::new(program);
         command.args(["serve", "--listen", &listen]).env("THERMAE_TOKEN", TOKEN).env_remove("THERMAE_AMQP");
         if let Some(url) = &target.amqp {

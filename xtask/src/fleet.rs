@@ -2,7 +2,6 @@
 //! started.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{ProcId, in_own_session};
+use crate::services::free_port;
 use crate::{cargo, http, paths};
 
 /// Builds all programs of this checkout, optimised.
@@ -85,7 +85,7 @@ impl Fleet {
         let mut fleet = Self { processes: Vec::new(), listen: String::new() };
         let worker = format!("{worker}{}", containers.config());
         for (program, more) in [("thermae-scheduler", ""), ("thermae-worker", worker.as_str())] {
-            let listen = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+            let listen = format!("127.0.0.1:{}", free_port()?);
             let config = dir.join(program).with_extension("toml");
             fs::write(&config, format!("amqp = {amqp:?}\nredis = {redis:?}\nlisten = {listen:?}\n{more}"))?;
             let log = File::create(dir.join(program).with_extension("log"))?;

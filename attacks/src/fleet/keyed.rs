@@ -1,11 +1,11 @@
 //! `thermae-gateway` in front of the fleet, for both tenants, and the keys of its store.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use thermae_testkit::address;
 
 use super::gateway::{Gateway, Running};
 use super::minting::Minting;
@@ -41,7 +41,7 @@ impl Keyed {
     /// `thermae-gateway` is not built, or it is not ready in time.
     pub async fn start(acme: &str, globex: &str, lifted: bool, minting: &Minting) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("attacks-").tempdir()?;
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let address = address::free()?.to_string();
         let keys = format!("sqlite:{}", dir.path().join(STORE).display());
         let bounds = if lifted { LIFTED } else { "tenant_share = 50\n" };
         let process = Process::start(NAME, dir.path(), |http| {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use thermae_testkit::address;
 
 /// How long a process may take until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,7 +47,7 @@ impl Process {
     /// # Errors
     /// The program can't be started.
     pub fn spawn(name: &'static str, dir: &Path, command: impl FnOnce(&str) -> Result<Command>) -> Result<Self> {
-        let http = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let http = address::free()?.to_string();
         let log = dir.join(name).with_extension("log");
         let out = File::create(&log)?;
         let mut command = command(&http)?;

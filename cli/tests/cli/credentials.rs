@@ -1,6 +1,5 @@
 //! Where a password may be given, and that it is never shown.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use thermae_service::secret::has_password;
@@ -8,9 +7,7 @@ use thermae_service::secret::has_password;
 use crate::thermae::{Answer, Thermae};
 
 /// A port that nobody listens on.
-fn nowhere() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+const NOWHERE: u16 = 1;
 
 fn run(thermae: &Thermae, more: &[&str], environment: &[(&str, &str)]) -> Answer {
     let args = [&["run", "hello.py", "--connect-timeout", "100ms"], more].concat();
@@ -20,7 +17,7 @@ fn run(thermae: &Thermae, more: &[&str], environment: &[(&str, &str)]) -> Answer
 #[test]
 fn a_password_in_an_argument_is_warned_of_and_repeated_nowhere() {
     let thermae = Thermae::with("hello.py", "print(1)");
-    let url = format!("amqp://acme:hunter2@127.0.0.1:{}", nowhere());
+    let url = format!("amqp://acme:hunter2@127.0.0.1:{NOWHERE}");
     let joined = format!("--amqp={url}");
     for more in [&["--amqp", &url][..], &[&joined], &["--amqp", &url, "-vv"]] {
         let answer = run(&thermae, more, &[]);
@@ -35,7 +32,7 @@ fn a_password_in_an_argument_is_warned_of_and_repeated_nowhere() {
 #[test]
 fn a_fleet_can_be_named_by_a_file() {
     let thermae = Thermae::with("hello.py", "print(1)");
-    let port = nowhere();
+    let port = NOWHERE;
     thermae.file("url", &format!("amqp://acme:hunter2@127.0.0.1:{port}\n"));
     for answer in [
         run(&thermae, &["--amqp-file", "url"], &[]),

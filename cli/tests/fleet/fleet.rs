@@ -1,7 +1,6 @@
 //! A fleet of real processes for tests: a scheduler, workers, and a client of the tenant `acme`.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 use thermae_schemas::WorkerId;
+use thermae_testkit::address;
 use tokio::runtime::Runtime;
 
 use crate::authority::Authority;
@@ -192,8 +192,7 @@ impl Process {
         prefix: &str,
         more: &str,
     ) -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let http = format!("127.0.0.1:{port}");
+        let http = address::free()?.to_string();
         let common = format!(
             "amqp = {:?}\nredis = {:?}\nredis_prefix = {prefix:?}\nlisten = {http:?}\n",
             servers.amqp, servers.redis

@@ -1,12 +1,12 @@
 //! Gateways in front of the real fleet.
 
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use thermae_testkit::address;
 
 use crate::Test;
 use crate::approvals::Running;
@@ -36,7 +36,7 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn start(servers: &Servers) -> Result<Self> {
-        let address = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let address = address::free()?.to_string();
         let dir = tempfile::tempdir()?;
         let mut command = Command::new(binary("thermae")?);
         command.args(["serve", "--listen", &address]).env("THERMAE_TOKEN", TOKEN).env("THERMAE_AMQP", &servers.acme);

@@ -1,12 +1,12 @@
 //! `thermae-gateway` in front of the real fleet, for two tenants with keys and RabbitMQ users of their own.
 
-use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use thermae_testkit::address;
 
 use crate::Test;
 use crate::fleet::{Fleet, Process, ask};
@@ -28,7 +28,7 @@ impl Gateway {
     /// Starts a gateway that acts for the tenant `acme` with this URL. The tenant `initech` has credentials that
     /// RabbitMQ refuses.
     pub(crate) fn start(servers: &Servers, acme: &str) -> Result<Self> {
-        let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
+        let free = || anyhow::Ok(address::free()?.to_string());
         let (dir, address, health) = (tempfile::tempdir()?, free()?, free()?);
         let tenants = dir.path().join("tenants");
         std::fs::create_dir(&tenants)?;

@@ -1,7 +1,6 @@
 //! A real Prometheus that scrapes the processes of a fleet every second.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use thermae_testkit::address;
 
 use crate::fleet::get;
 
@@ -25,7 +25,7 @@ impl Prometheus {
         let program = std::env::var("THERMAE_TEST_PROMETHEUS")
             .context("THERMAE_TEST_PROMETHEUS is not set: run these tests with `cargo xtask test`")?;
         let dir = tempfile::Builder::new().prefix("thermae-prometheus-").tempdir()?;
-        let http = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let http = address::free()?.to_string();
         let scrapes: Vec<Value> = ["scheduler", "worker"]
             .into_iter()
             .map(|job| {

@@ -1,10 +1,10 @@
 //! A fleet with TLS on all connections, and credentials in files.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
+use thermae_testkit::address;
 
 use crate::HarmTest;
 use crate::fleet::Process;
@@ -20,7 +20,7 @@ fn split(url: &str) -> Result<(String, String)> {
 }
 
 fn address() -> Result<String> {
-    Ok(format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port()))
+    Ok(address::free()?.to_string())
 }
 
 fn file(dir: &Path, name: &str, text: &str) -> Result<String> {

@@ -1,13 +1,13 @@
 //! A gateway of the embedded fleet, and a proxy in front of it that plants faults.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::process::{ProcId, in_own_session, wait_until};
+use crate::services::free_port;
 use crate::{http, paths};
 
 /// The token of the gateway.
@@ -25,7 +25,7 @@ pub(super) struct Serving {
 impl Serving {
     /// Starts `thermae serve`, and waits until it is ready.
     pub(super) fn gateway() -> Result<Self> {
-        let address = format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let address = format!("127.0.0.1:{}", free_port()?);
         let mut command = in_own_session(paths::release().join("thermae"));
         command.args(["serve", "--listen", &address]);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("THERMAE_")) {

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use thermae_backplane::record::Start;
 use thermae_backplane::registry::{Admitted, Error, Registry};
 use thermae_redis::{Redis, RedisOptions};
+use thermae_testkit::address;
 
 use super::faults::{KEEPS, Server};
 use super::{admit, claim, finish, start};
@@ -24,7 +25,7 @@ struct Sentinel {
 
 impl Sentinel {
     async fn of(primary: u16) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = address::free().unwrap().port();
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("sentinel.conf");
         let config = format!(

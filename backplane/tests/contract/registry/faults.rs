@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use thermae_backplane::record::{EndUnstarted, Ended, Finish, Resolve, Start};
 use thermae_backplane::registry::{self, Admitted, Error, Notice, Registry, Repeat};
 use thermae_redis::{Redis, RedisOptions};
+use thermae_testkit::address;
 
 use super::{
     admit, attempt, beat, claim, end_unstarted, finish, held, in_order, job, redis, resolve, running, session, start,
@@ -26,7 +27,7 @@ pub struct Server {
 
 impl Server {
     pub async fn run(options: &[&str]) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = address::free().unwrap().port();
         let options = options.iter().map(ToString::to_string).collect();
         let mut server = Self { process: None, port, data: TempDir::new().unwrap(), options };
         server.start().await;

@@ -1,13 +1,14 @@
 //! Calls the program.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use thermae_testkit::address;
 
 /// Longer than anything takes here.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -37,7 +38,7 @@ pub(crate) struct Answer {
 
 /// An address that nobody uses.
 pub(crate) fn free() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    address::free().unwrap().to_string()
 }
 
 impl Program {
@@ -48,7 +49,7 @@ impl Program {
         std::fs::create_dir(dir.path().join("tenants")).unwrap();
         let this = Self { dir, listen, health };
         let store = store.replace("DIR", this.path().to_str().unwrap());
-        let nobody = format!("amqp://{}", free());
+        let nobody = "amqp://127.0.0.1:1";
         let folder = this.path().join("tenants");
         this.configure(&format!(
             "listen = {:?}\n[gateway]\nlisten = {:?}\nkeys = {store:?}\namqp = {nobody:?}\nconnect_timeout = '100ms'\n\
