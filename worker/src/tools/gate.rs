@@ -12,7 +12,7 @@ use thermae_schemas::json::measure_unique;
 use thermae_schemas::{AliasClash, ErrorCode, JsonText, ToolSpec, alias, alias_clash};
 use thermae_tokens::TokenId;
 
-use super::schema::{Mismatch, Schema};
+use super::schema::{Mismatch, Room, Schema};
 use super::{Allowed, Refused, parameters};
 use crate::bundle::MOST_VALUES;
 use crate::fit::LARGEST;
@@ -125,12 +125,12 @@ impl Gate {
         }
         let mut tools = HashMap::with_capacity(specs.len());
         let mut told = Vec::with_capacity(specs.len());
-        let mut notes = Vec::new();
+        let (mut notes, mut room) = (Vec::new(), Room::default());
         for spec in specs {
             let schema = spec
                 .input_schema
                 .as_ref()
-                .map(|text| Schema::read(text.raw().get()).map_err(|e| e.brief()))
+                .map(|text| Schema::read(text.raw().get(), &mut room).map_err(|e| e.brief()))
                 .transpose();
             if let Err(why) = &schema {
                 // The schema may be good for another reader, and the other tools can be used.

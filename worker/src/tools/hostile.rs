@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use thermae_schemas::{ErrorCode, JsonText, ToolSpec};
 use thermae_testkit::hostile;
 
-use super::schema::Schema;
+use super::schema::{Room, Schema};
 use super::{Gate, Refused, parameters};
 use crate::options::Bounds;
 
@@ -55,12 +55,15 @@ fn references_in_a_circle_end() {
 #[test]
 fn a_chain_of_references_does_not_reach_the_end_of_the_stack() {
     for length in [5_000, 30_000] {
-        let refused = Schema::read(&chain(length, |next| json!({"$ref": next})).to_string()).err().unwrap().brief();
+        let refused = Schema::read(&chain(length, |next| json!({"$ref": next})).to_string(), &mut Room::default())
+            .err()
+            .unwrap()
+            .brief();
         assert!(refused.contains("levels deep"), "{refused}");
     }
     let deep = |next: String| (0..100).fold(json!({"$ref": next}), |inner, _| json!({"allOf": [inner]}));
-    assert!(Schema::read(&chain(20, deep).to_string()).is_err());
-    assert!(Schema::read(&chain(100, |next| json!({"$ref": next})).to_string()).is_ok());
+    assert!(Schema::read(&chain(20, deep).to_string(), &mut Room::default()).is_err());
+    assert!(Schema::read(&chain(100, |next| json!({"$ref": next})).to_string(), &mut Room::default()).is_ok());
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn a_schema_that_leads_past_the_marks_is_refused() {
         json!({"x-thermae-cost": 0}),
         json!({"properties": {"a": {"$dynamicRef": "http://x/#a"}}}),
     ] {
-        assert!(Schema::read(&schema.to_string()).is_err(), "{schema}");
+        assert!(Schema::read(&schema.to_string(), &mut Room::default()).is_err(), "{schema}");
     }
 }
 

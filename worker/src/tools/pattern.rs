@@ -41,7 +41,22 @@ pub(super) struct Pattern {
     pub(super) text: String,
     /// Whether it needs the engine that backtracks.
     pub(super) backtracks: bool,
+    /// About how many bytes the engine takes to keep it.
+    pub(super) size: u64,
 }
+
+/// What any pattern takes, in bytes. These sizes were measured with the engine that runs in linear time, which keeps the
+/// automata of a pattern and of its reverse, and are rounded up.
+const PATTERN_SIZE: u64 = 2_000;
+/// What a character or a class takes.
+const ATOM_SIZE: u64 = 100;
+/// What each end of a range takes beside that, within ASCII and beyond. In UTF-8, one range of characters is several
+/// ranges of bytes.
+const END_SIZES: [u64; 2] = [20, 300];
+/// What a negated class takes beside that.
+const NEGATED_SIZE: u64 = 1_000;
+/// What a property takes beside that. The largest ones are letters (`\p{L}`) and their like.
+const PROPERTY_SIZE: u64 = 50_000;
 
 const DIGITS: &[(u32, u32)] = &[(0x30, 0x39)];
 const WORDS: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
@@ -102,9 +117,10 @@ pub(super) fn read(pattern: &str, backtracks: bool) -> Result<Pattern, Error> {
         repeated: BTreeSet::new(),
         behind: BTreeSet::new(),
         referred: BTreeSet::new(),
+        sizes: vec![PATTERN_SIZE],
     };
     reader.read()?;
-    let Reader { mut text, backtracks, repeated, behind, referred, .. } = reader;
+    let Reader { mut text, backtracks, repeated, behind, referred, sizes, .. } = reader;
     if !referred.is_disjoint(&repeated) {
         return Err(Error::Repeated);
     }
@@ -115,7 +131,16 @@ pub(super) fn read(pattern: &str, backtracks: bool) -> Result<Pattern, Error> {
         // Nothing else is to write the pattern anew, and what begins so is left alone.
         text.insert_str(0, "(?=)");
     }
-    Ok(Pattern { text, backtracks })
+    Ok(Pattern { text, backtracks, size: sizes.into_iter().fold(0, u64::saturating_add) })
+}
+
+/// What one part of a pattern takes, in bytes, as it was written anew.
+fn size_of(part: &str) -> u64 {
+    let properties = part.matches("\\p{").count() + part.matches("\\P{").count();
+    let ends = part.split("\\x{").skip(1).filter_map(|rest| u32::from_str_radix(rest.split('}').next()?, 16).ok());
+    let ends: u64 = ends.map(|code| END_SIZES[usize::from(code >= 0x80)]).sum();
+    let negated = if part.starts_with("[^") { NEGATED_SIZE } else { 0 };
+    ATOM_SIZE + ends + negated + properties as u64 * PROPERTY_SIZE
 }
 
 /// The names of a pattern's groups, in order. One without a name has an empty one.
@@ -177,14 +202,18 @@ struct Reader<'a> {
     behind: BTreeSet<usize>,
     /// Captures that are referred to.
     referred: BTreeSet<usize>,
+    /// The sizes of the whole pattern and of the groups around this place, as far as they are read.
+    sizes: Vec<u64>,
 }
 
 impl Reader<'_> {
     fn read(&mut self) -> Result<(), Error> {
-        // Whether a quantifier may follow, and the captures that it would repeat.
-        let (mut repeats, mut closed) = (false, 0..0);
+        // Whether a quantifier may follow, and the captures and the size that it would repeat.
+        let (mut repeats, mut closed, mut size) = (false, 0..0, 0_u64);
         while let Some(c) = self.chars.next() {
             let within = std::mem::replace(&mut closed, 0..0);
+            let begin = self.text.len();
+            let mut copies = None;
             repeats = match c {
                 '\\' => self.escape()?,
                 '[' => {
@@ -215,16 +244,18 @@ impl Reader<'_> {
                     }
                     self.text.push(c);
                     self.lazy();
+                    copies = Some(1);
                     false
                 }
                 '{' => match self.bounds() {
-                    Some((bounds, many)) => {
+                    Some(bounds) => {
                         self.quantifier(repeats, c)?;
-                        if many {
+                        if bounds.most.is_none_or(|most| most > 1) {
                             self.repeated.extend(within);
                         }
-                        self.text.push_str(&bounds);
+                        self.text.push_str(&bounds.text);
                         self.lazy();
+                        copies = Some(bounds.most.unwrap_or(bounds.least.max(1)));
                         false
                     }
                     None => {
@@ -245,6 +276,19 @@ impl Reader<'_> {
                     true
                 }
             };
+            let read = size_of(&self.text[begin..]);
+            size = match (c, copies) {
+                // The engine has a copy of what it repeats for each time.
+                (_, Some(copies)) => size.saturating_mul(copies).saturating_sub(size),
+                (')', None) => read + self.sizes.pop().unwrap_or(0),
+                _ => read,
+            };
+            if c == '(' {
+                self.sizes.push(0);
+            }
+            if let Some(sum) = self.sizes.last_mut() {
+                *sum = sum.saturating_add(size);
+            }
         }
         if self.open.is_empty() { Ok(()) } else { Err(Error::End) }
     }
@@ -259,20 +303,20 @@ impl Reader<'_> {
         }
     }
 
-    /// The rest of `{n}`, `{n,}` or `{n,m}`, with the first brace, and whether it may be more than once; `None` if it is
-    /// something else.
-    fn bounds(&mut self) -> Option<(String, bool)> {
+    /// The rest of `{n}`, `{n,}` or `{n,m}`; `None` if it is something else.
+    fn bounds(&mut self) -> Option<Bounds> {
         let mut ahead = self.chars.clone();
         let inner: String = ahead.by_ref().take_while(|c| *c != '}').collect();
-        let (low, high) = inner.split_once(',').unwrap_or((&inner, ""));
-        let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        let (low, high) = inner.split_once(',').unwrap_or((&inner, &inner));
+        let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         let closed = self.chars.clone().nth(inner.chars().count()) == Some('}');
-        if !closed || low.is_empty() || !number(low) || !number(high) {
+        if !closed || low.is_empty() || !is_number(low) || !is_number(high) {
             return None;
         }
         self.chars = ahead;
-        let most = if inner.contains(',') { high } else { low };
-        Some((format!("{{{inner}}}"), !matches!(most.trim_start_matches('0'), "1") && most != "0"))
+        let number = |text: &str| text.parse().unwrap_or(u64::MAX);
+        let most = (!high.is_empty()).then(|| number(high));
+        Some(Bounds { least: number(low), most, text: format!("{{{inner}}}") })
     }
 
     /// Begins a group. All groups are numbered, because a name may be none for the engines.
@@ -518,6 +562,15 @@ impl Reader<'_> {
     }
 }
 
+/// How often something is repeated.
+struct Bounds {
+    least: u64,
+    /// `None` if it has no limit.
+    most: Option<u64>,
+    /// As it is written, with its braces.
+    text: String,
+}
+
 enum Atom {
     End,
     One(u32),
@@ -562,11 +615,11 @@ mod tests {
     use thermae_capabilities::Tree;
 
     use super::*;
-    use crate::tools::schema::Schema;
+    use crate::tools::schema::{Room, Schema};
 
     fn matches(pattern: &str, text: &str) -> bool {
-        let schema =
-            Schema::read(&json!({ "pattern": pattern }).to_string()).unwrap_or_else(|e| panic!("{pattern}: {e}"));
+        let schema = Schema::read(&json!({ "pattern": pattern }).to_string(), &mut Room::default())
+            .unwrap_or_else(|e| panic!("{pattern}: {e}"));
         schema.check(&Tree::from(&json!(text)), text.len()).is_ok()
     }
 
@@ -695,7 +748,10 @@ mod tests {
             r"\G",
             r"\R",
         ] {
-            assert!(Schema::read(&json!({ "pattern": pattern }).to_string()).is_err(), "{pattern}");
+            assert!(
+                Schema::read(&json!({ "pattern": pattern }).to_string(), &mut Room::default()).is_err(),
+                "{pattern}"
+            );
         }
     }
 
@@ -715,7 +771,8 @@ mod tests {
             r"(a)(?<=\1)b",
             r"(?<!(?:x(y)))\1",
         ] {
-            let why = Schema::read(&json!({ "pattern": pattern }).to_string()).err().unwrap().brief();
+            let why =
+                Schema::read(&json!({ "pattern": pattern }).to_string(), &mut Room::default()).err().unwrap().brief();
             assert!(why.contains("engines differ"), "{pattern}: {why}");
         }
     }
@@ -727,25 +784,28 @@ mod tests {
             "properties": { "pattern": { "const": { "pattern": r"\<" } } },
             "additionalProperties": false,
         });
-        let schema = Schema::read(&schema.to_string()).unwrap();
+        let schema = Schema::read(&schema.to_string(), &mut Room::default()).unwrap();
         let check = |value: serde_json::Value| schema.check(&Tree::from(&value), 100).is_ok();
         assert!(check(json!({ "<a": "x", "b": 1 })));
         assert!(!check(json!({ "<a": 1 })) && !check(json!({ "b": "x" })) && !check(json!({ "_b": 1 })));
-        let schema =
-            Schema::read(&json!({ "properties": { "x": { "const": { "pattern": r"\<" } } } }).to_string()).unwrap();
+        let schema = Schema::read(
+            &json!({ "properties": { "x": { "const": { "pattern": r"\<" } } } }).to_string(),
+            &mut Room::default(),
+        )
+        .unwrap();
         assert!(schema.check(&Tree::from(&json!({ "x": { "pattern": r"\<" } })), 100).is_ok());
     }
 
     #[test]
     fn an_error_names_the_pattern_as_it_was() {
-        let schema = Schema::read(&json!({ "pattern": r"^\d\-$" }).to_string()).unwrap();
+        let schema = Schema::read(&json!({ "pattern": r"^\d\-$" }).to_string(), &mut Room::default()).unwrap();
         let why = schema.check(&Tree::from(&json!("x")), 1).unwrap_err().why();
         assert!(why.contains(r"^\d\-$"), "{why}");
     }
 
     #[test]
     fn a_match_that_goes_back_too_often_fails() {
-        let schema = Schema::read(&json!({ "pattern": r"^(?=(a+)+$)" }).to_string()).unwrap();
+        let schema = Schema::read(&json!({ "pattern": r"^(?=(a+)+$)" }).to_string(), &mut Room::default()).unwrap();
         assert!(schema.check(&Tree::from(&json!("a".repeat(40) + "!")), 41).is_err());
         assert!(schema.check(&Tree::from(&json!("aaa")), 3).is_ok());
     }
@@ -754,7 +814,7 @@ mod tests {
         /// Whatever it is, a pattern is compiled or refused.
         #[test]
         fn any_text_is_read_or_refused(pattern in r"[\\()\[\]{}?*+|^$.,<>=!:a-z0-9\-]{0,24}") {
-            if let Ok(schema) = Schema::read(&json!({ "pattern": pattern }).to_string()) {
+            if let Ok(schema) = Schema::read(&json!({ "pattern": pattern }).to_string(), &mut Room::default()) {
                 let _ = schema.check(&Tree::from(&json!("a-b")), 3);
             }
         }

@@ -44,6 +44,10 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Steps back that an engine may take in one match.
 const STEPS_BACK: usize = 100_000;
 
+/// The memory that the patterns of a job's tools may take together, in bytes. Each of about 14 patterns can allow text
+/// of up to a hundred letters (`\p{L}{1,100}`).
+const PATTERN_BYTES: u64 = 64 << 20;
+
 /// Longest text of an error, in characters.
 const LONGEST: usize = 2000;
 
@@ -75,6 +79,8 @@ pub(super) enum Error {
     /// No engine reads the pattern as ECMA-262 means it.
     #[error("the pattern {0:?} can't be read: {1}")]
     Pattern(String, String),
+    #[error("its patterns repeat too much: they would take {} of memory, and {} are left; shorten them", mib(*.0), mib(*.1))]
+    Large(u64, u64),
     /// It is not JSON, or has several readings.
     #[error(transparent)]
     Unreadable(#[from] serde_json::Error),
@@ -112,6 +118,27 @@ impl Mismatch {
     }
 }
 
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// What the patterns of a job's tools may still take of memory, in bytes.
+#[derive(Debug)]
+pub(super) struct Room(u64);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(PATTERN_BYTES)
+    }
+}
+
+impl Room {
+    fn take(&mut self, bytes: u64) -> Result<(), Error> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Error::Large(bytes, self.0))?;
+        Ok(())
+    }
+}
+
 /// One tool's input schema.
 pub(super) struct Schema {
     validator: Validator<Exact>,
@@ -127,25 +154,25 @@ impl Schema {
     ///
     /// # Errors
     /// It is not JSON, has a key twice, is not a schema, points outside itself, is too deep, or has a pattern that can't
-    /// be read.
-    pub(super) fn read(text: &str) -> Result<Self, Error> {
-        Self::compile(&Tree::read(text)?)
+    /// be read or finds no room.
+    pub(super) fn read(text: &str, room: &mut Room) -> Result<Self, Error> {
+        Self::compile(&Tree::read(text)?, room)
     }
 
     /// Compiles a schema that has been read already.
     ///
     /// # Errors
-    /// It is not a schema, points outside itself, is too deep, or has a pattern that can't be read.
-    pub(super) fn compile(schema: &Tree) -> Result<Self, Error> {
+    /// It is not a schema, points outside itself, is too deep, or has a pattern that can't be read or finds no room.
+    pub(super) fn compile(schema: &Tree, room: &mut Room) -> Result<Self, Error> {
         let mut numbers = Numbers::default();
-        Self::with(numbers.tree(schema), numbers)
+        Self::with(numbers.tree(schema), numbers, room)
     }
 
-    fn with(mut schema: Value, numbers: Numbers) -> Result<Self, Error> {
+    fn with(mut schema: Value, numbers: Numbers, room: &mut Room) -> Result<Self, Error> {
         let values = size(&schema);
         let draft = draft(&mut schema)?;
         let mut patterns = Patterns::default();
-        patterns.find(&schema)?;
+        room.take(patterns.find(&schema)?)?;
         patterns.write(&mut schema)?;
         let plain = mark(&mut schema, draft)? == 0;
         let size = (plain && !patterns.backtrack).then(|| usize::try_from(values).unwrap_or(usize::MAX));
@@ -157,7 +184,8 @@ impl Schema {
             .build(&schema)
             .map_err(|error| {
                 let (at, why) = explain(&error, &Tree::from(&schema));
-                Error::Invalid { at, why: patterns.as_written(why) }
+                let invalid = Error::Invalid { at, why: patterns.as_written(why) };
+                patterns.unreadable(&schema).unwrap_or(invalid)
             })?;
         Ok(Self { validator, size, patterns })
     }
@@ -221,28 +249,28 @@ struct Patterns {
 }
 
 impl Patterns {
-    /// Looks for all patterns, and for what they need.
-    fn find(&mut self, schema: &Value) -> Result<(), Error> {
-        let mut copy = schema.clone();
+    /// Looks for all patterns, and for what they need. Returns about how many bytes they take in memory.
+    fn find(&mut self, schema: &Value) -> Result<u64, Error> {
+        let (mut copy, mut size) = (schema.clone(), 0_u64);
         each_pattern(&mut copy, &mut |text| {
             let read = pattern::read(text, false).map_err(|e| Error::Pattern(text.clone(), e.to_string()))?;
             self.backtrack |= read.backtracks;
+            size = size.saturating_add(read.size);
             Ok(())
-        })
+        })?;
+        Ok(size)
     }
 
     /// Writes all patterns anew, as the engine reads them.
     fn write(&mut self, schema: &mut Value) -> Result<(), Error> {
         let (backtrack, mut written) = (self.backtrack, Vec::new());
         each_pattern(schema, &mut |text| {
-            let unreadable = |why: String| Error::Pattern(text.clone(), why);
-            let mut read = pattern::read(text, backtrack).map_err(|e| unreadable(e.to_string()))?.text;
+            let read = pattern::read(text, backtrack).map_err(|e| Error::Pattern(text.clone(), e.to_string()))?;
+            let mut read = read.text;
             // Two patterns that mean the same are two keys.
             while written.iter().any(|(new, old)| *new == read && old != text) {
                 read.push_str("(?:)");
             }
-            let alone = Value::Object(Map::from_iter([("pattern".to_owned(), read.as_str().into())]));
-            self.choose(jsonschema::options()).build(&alone).map_err(|_| unreadable("no engine reads it".into()))?;
             if read != *text {
                 written.push((read.clone(), std::mem::replace(text, read)));
             }
@@ -250,6 +278,16 @@ impl Patterns {
         })?;
         self.written = written;
         Ok(())
+    }
+
+    /// The first pattern that no engine reads, in a schema whose patterns were written anew.
+    fn unreadable(&self, schema: &Value) -> Option<Error> {
+        each_pattern(&mut schema.clone(), &mut |text| {
+            let alone = Value::Object(Map::from_iter([("pattern".to_owned(), text.as_str().into())]));
+            let read = self.choose(jsonschema::options()).build(&alone);
+            read.map(drop).map_err(|_| Error::Pattern(self.as_written(text.clone()), "no engine reads it".into()))
+        })
+        .err()
     }
 
     /// A text with the patterns as the schema has them.
@@ -465,7 +503,7 @@ mod tests {
     }
 
     fn holds(schema: &Value, yes: &[Value], no: &[Value]) {
-        let read = Schema::read(&schema.to_string()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+        let read = Schema::read(&schema.to_string(), &mut Room::default()).unwrap_or_else(|e| panic!("{schema}: {e}"));
         for value in yes {
             assert!(is_valid(&read, value), "{schema} and {value}");
         }
@@ -475,7 +513,10 @@ mod tests {
     }
 
     fn refusal(schema: &Value) -> String {
-        Schema::read(&schema.to_string()).err().unwrap_or_else(|| panic!("{schema} is read")).brief()
+        Schema::read(&schema.to_string(), &mut Room::default())
+            .err()
+            .unwrap_or_else(|| panic!("{schema} is read"))
+            .brief()
     }
 
     #[test]
@@ -608,7 +649,7 @@ mod tests {
                 assert!(refusal(&schema).contains("leads in a circle"), "{schema}: {}", refusal(&schema));
             }
             let around = json!({ "$schema": draft, "allOf": [{ "$ref": "#" }] });
-            let around = Schema::read(&around.to_string()).unwrap();
+            let around = Schema::read(&around.to_string(), &mut Room::default()).unwrap();
             // Whether it holds is nowhere said.
             is_valid(&around, &json!(1));
             let chain = json!({ "$schema": draft, "properties": { "a": { "$ref": "#/properties/b" },

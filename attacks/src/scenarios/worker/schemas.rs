@@ -11,20 +11,23 @@ use crate::fleet::{Site, load};
 use crate::tools::Tools;
 
 pub(super) const SHEET: &str = r#"
-tries = "submits jobs whose tools have input schemas that lead in circles, double with each level, are a hundred levels deep, hold patterns of a gigabyte or ones that go back again and again, or point to files and to addresses"
+tries = "submits jobs whose tools have input schemas that lead in circles, double with each level, are a hundred levels deep, hold patterns of a gigabyte, thousands of patterns of megabytes, or ones that go back again and again, or point to files and to addresses"
 wins = "the threads and memory of the scheduler and the worker, which all tenants share; a file of the worker"
-guard = "each check of arguments has a budget; schemas are compiled without files or a network; patterns run in linear time or with a bounded number of steps back, and in bounded memory"
+guard = "each check of arguments has a budget; schemas are compiled without files or a network; patterns run in linear time or with a bounded number of steps back, and in bounded memory for each job"
 uncontrolled = "the bounds are part of reading schemas"
-held = { memory = { max = 450 }, served = { min = 1 }, ended = 9 }
+held = { memory = { max = 450 }, served = { min = 1 }, ended = 10 }
 "#;
 
-fn schemas() -> [Value; 9] {
+fn schemas() -> [Value; 10] {
     let deep = (0..100).fold(json!({}), |inner, _| json!({ "properties": { "x": inner } }));
     let doubled: serde_json::Map<String, Value> = (0..40)
         .map(|n| (format!("d{n}"), json!({ "allOf": [{ "$ref": format!("#/$defs/d{}", n + 1) }, { "$ref": format!("#/$defs/d{}", n + 1) }] })))
         .chain([("d40".to_owned(), json!({}))])
         .collect();
+    let many: serde_json::Map<String, Value> =
+        (0..2000).map(|n| (format!("x{n}"), json!({ "pattern": format!(r"^\p{{L}}{{100}}{n}") }))).collect();
     [
+        json!({ "properties": many }),
         json!({ "$ref": "#" }),
         json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] }),
         json!({ "properties": { "x": { "pattern": "((a{1,1000}){1,1000}){1,1000}" } } }),

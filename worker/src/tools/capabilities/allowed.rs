@@ -12,7 +12,7 @@ use thermae_capabilities::{
 use thermae_schemas::{ClientId, ErrorCode};
 
 use super::super::approval::{Needed, Yeses};
-use super::super::schema::{self, Schema};
+use super::super::schema::{self, Room, Schema};
 use super::super::token::Counted;
 use super::super::{Held, Refused};
 use super::asked::{Asked, Spent};
@@ -63,18 +63,18 @@ impl Allowed {
             (Some(rules), None) | (None, Some(rules)) => rules,
             (None, None) => return Ok(None),
         };
-        let mut schemas = Compiled::default();
+        let (mut schemas, mut room) = (Compiled::default(), Room::default());
         for (at, capability) in rules.capabilities() {
             let bad = |field| move |error: schema::Error| Error::Schema { at, field, why: error.brief() };
             if let Some(schema) = capability.arguments() {
-                schemas.arguments.insert(at, Schema::compile(schema).map_err(bad("arguments"))?);
+                schemas.arguments.insert(at, Schema::compile(schema, &mut room).map_err(bad("arguments"))?);
                 let rounded = schema.rounded();
                 if rounded != *schema {
-                    schemas.rounded.insert(at, Schema::compile(&rounded).map_err(bad("arguments"))?);
+                    schemas.rounded.insert(at, Schema::compile(&rounded, &mut room).map_err(bad("arguments"))?);
                 }
             }
             if let Some(schema) = capability.result() {
-                schemas.results.insert(at, Schema::compile(schema).map_err(bad("result"))?);
+                schemas.results.insert(at, Schema::compile(schema, &mut room).map_err(bad("result"))?);
             }
         }
         let yeses = Yeses::default();

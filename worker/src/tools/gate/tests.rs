@@ -88,6 +88,35 @@ fn many_tools_that_cant_be_used_give_a_few_notes() {
 }
 
 #[test]
+fn the_patterns_of_a_jobs_tools_take_so_much_memory_and_no_more() {
+    let tools = |number: usize, pattern: &str| {
+        let tool = |n: usize| {
+            let properties: serde_json::Map<_, _> =
+                (0..5).map(|at| (format!("p{at}"), json!({ "pattern": format!("{pattern}{n}_{at}") }))).collect();
+            ToolSpec { input_schema: Some((&json!({ "properties": properties })).into()), ..spec(&format!("t{n}")) }
+        };
+        (0..number).map(tool).collect::<Vec<_>>()
+    };
+    for (number, pattern) in [(100, "^[a-zA-Z0-9_.-]{1,64}"), (100, r"^\d{4}-\d{2}-\d{2}(T.*)?"), (2, r"^\p{L}{1,100}")]
+    {
+        assert_eq!(check_tools(&tools(number, pattern)), Ok(()), "{pattern}");
+    }
+    for (number, pattern) in [
+        (4, r"^\p{L}{100}"),
+        (4, r"^(\p{Lu}\p{Ll}{9}){9}(?=x)"),
+        (20, r"^[^\p{L}]{20}"),
+        (20, r"(.{1,20}){,9}|(.{30}){40,}"),
+        (1, "((a{1,1000}){1,1000}){1,1000}"),
+        (1, "a{99999999999999999999999}"),
+        (2000, r"^\p{L}{9}"),
+    ] {
+        let (gate, _) = Gate::new(&tools(number, pattern), Bounds::default()).unwrap();
+        let [note, ..] = gate.notes() else { panic!("{pattern} fits") };
+        assert!(note.contains("its patterns repeat too much: they would take "), "{note}");
+    }
+}
+
+#[test]
 fn schemas_speak_json_and_not_python() {
     let mut tool = spec("t");
     tool.input_schema =
