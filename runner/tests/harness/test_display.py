@@ -72,8 +72,19 @@ class Display(Case):
         code = "class A:\n    def __repr__(self): return 'r'\n    def _repr_json_(self): return {1: 1, '1': 2}\nA()"
         self.assertEqual(self.ok(code).value, {"text/plain": "r"})
 
+    def test_a_form_that_json_can_not_express_takes_no_other_one_along(self):
+        forms = "{'application/json': {'a': [float('nan')], 'b': datetime.date(2026, 7, 4)}, 'x/y': {'f': len}, 'text/html': '<b>'}"
+        mine = {"application/json": {"a": [None], "b": "2026-07-04"}, "text/html": "<b>"}
+        code = (
+            "import datetime\nclass A:\n    def __repr__(self): return 'r'\n"
+            "    def _repr_mimebundle_(self, include=None, exclude=None): return %s\nA()" % forms
+        )
+        self.assertEqual(self.ok(code).value, {"text/plain": "r", **mine})
+        error = self.raised("import datetime\ndisplay(%s, raw=True)" % forms, "TypeError").error
+        self.assertIn("x/y.f has the type builtin_function_or_method", error["message"])
+
     def test_failing_reprs(self):
-        code = "class A:\n    def __repr__(self): 1/0\n    def _repr_html_(self): 1/0\n    def _repr_json_(self): return {1, 2}\n    _repr_png_ = 5\nA()"
+        code = "class A:\n    def __repr__(self): 1/0\n    def _repr_html_(self): 1/0\n    def _repr_json_(self): return {len, 2}\n    _repr_png_ = 5\nA()"
         self.assertEqual(self.ok(code).value, {"text/plain": "<A whose repr() raised ZeroDivisionError>"})
 
     def test_objects_that_answer_every_attribute(self):

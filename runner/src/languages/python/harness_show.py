@@ -3,7 +3,7 @@
 import sys
 
 from harness_channel import encode
-from json_forms import once
+from json_forms import jsonable, once
 
 LARGEST_BUNDLES = 8 << 20
 # A form of its own in a bundle: the bytes of each form that was left out, because it was too large.
@@ -40,7 +40,10 @@ def bundle(value):
         if method is not None:
             data = method(value, include=None, exclude=None)
             for mime, one in (data[0] if isinstance(data, tuple) else data or {}).items():
-                _add(shown, str(mime), one)
+                try:
+                    _add(shown, str(mime), one)
+                except Exception:
+                    continue
     except Exception:
         pass
     if "image/png" not in shown and is_figure(value):
@@ -120,7 +123,11 @@ def _add(shown, mime, one):
     elif not isinstance(one, str):
         import json
 
-        one = json.loads(json.dumps(one, allow_nan=False), object_pairs_hook=once)
+        try:
+            text = json.dumps(one, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            text = json.dumps(jsonable(one, mime, nan_is_none=True))
+        one = json.loads(text, object_pairs_hook=once)
     shown[mime] = one
 
 

@@ -29,10 +29,10 @@ def to_ms(seconds: float) -> int:
 
     Raises:
         TypeError: It is not a number.
-        ValueError: The time is not above 0, or is no finite number.
+        ValueError: The time is not above 0, or is 30 years or more.
     """
     if not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a time is a number of seconds, not {seconds!r}")
     if not 0 < seconds < 1e9:
-        raise ValueError(f"a time must be a number of seconds above 0, not {seconds}")
+        raise ValueError(f"a time must be a number of seconds above 0 and below 1e9, not {seconds}")
     return max(1, round(seconds * 1000))
