@@ -168,12 +168,26 @@ fn what_ends_the_shells_process_ends_the_session_and_is_told() {
     }
 }
 
+/// Traps that see each command, or the end of each script, are the program's alone.
+#[test]
+fn traps_on_commands_see_the_program_alone() {
+    let mut runner = Runner::new();
+    assert_eq!(runner.run(&bash_session("s", "trap 'echo \"+ $BASH_COMMAND\"' DEBUG\n:")).ok(), "+ :\n");
+    runner.run(&bash_session("s", "trap 'n=$((n + 1))' RETURN")).ok();
+    assert_eq!(runner.run(&bash_session("s", "echo $n; trap -p DEBUG RETURN")).ok(), "1\n");
+}
+
 #[test]
 fn traps_on_exit_run_when_the_program_ends() {
     let mut runner = Runner::new();
     let outcome = runner.run(&bash_session("s", "trap 'echo \"it'\\''s over\"; x=1' EXIT; echo body; (exit 3)"));
     assert_eq!((outcome.end(), outcome.out().as_str()), (&End::Exited { code: 3 }, "body\nit's over\n"));
     assert_eq!(runner.run(&bash_session("s", "echo $x; trap -p EXIT | grep -c over")).out(), "1\n0\n");
+    // They find the program's status.
+    for code in [0, 8] {
+        let outcome = runner.run(&bash_session("s", &format!("trap 'echo \"rc=$?\"' EXIT; (exit {code})")));
+        assert_eq!((outcome.end(), outcome.out().as_str()), (&End::Exited { code }, &*format!("rc={code}\n")));
+    }
     let outcome = runner.run(&bash_session("s", "trap 'exit 5' EXIT; true"));
     assert_eq!((outcome.end(), outcome.exit.as_ref().unwrap().session_lives), (&End::Exited { code: 5 }, true));
     // Traps on signals stay, also over a shell that is started anew.

@@ -1,1 +1,1 @@
-. @restore@; while read -r __thermae <@wake@; do . @begin@; case $# in 0) . "$BASH_ARGV0" ;; *) . @command@ ;; esac; { __thermae+=" $?"; set +xv; } 2>/dev/null; . @finish@; done
+. @restore@; while read -r __thermae <@wake@; do . @begin@; case $# in 0) . "$BASH_ARGV0" ;; *) . @command@ ;; esac; { __thermae+=" $?"; set +xv; trap - DEBUG RETURN; } &>/dev/null; . @finish@; done
