@@ -1,5 +1,6 @@
 """Tools: arguments, results in any order, errors, threads, and loops of the program's own."""
 
+import sys
 import unittest
 
 from support import Case, fail, reply, tool
@@ -24,6 +25,15 @@ class Tools(Case):
             self.assertEqual(self.fresh(code, tools=[ADD]).done["notes"], [note], code)
         for code in ("await add(1, 2)", "later = add(1, 2)\nawait later", "add.sync(1, 2)", "import asyncio\nasyncio.run(add(1, 2))"):
             self.assertNotIn("notes", self.ok(code, tools=[ADD], answer=adder).done, code)
+
+    @unittest.skipIf(sys.version_info >= (3, 14), "asyncio makes no loop by itself")
+    def test_tasks_of_a_loop_that_never_runs(self):
+        note = "You made a task of add%s that had not ended when the program did, and was cancelled: await it."
+        for code, times in (("asyncio.gather(add(1, 2), add(3, 4))", " 2 times"), ("asyncio.ensure_future(add(1, 2))", "")):
+            self.assertEqual(self.fresh("import asyncio\n" + code + "\nprint(1)", tools=[ADD]).done["notes"], [note % times], code)
+        code = "import asyncio\nloop = asyncio.new_event_loop()\nasyncio.set_event_loop(loop)\n%s\nloop.run_until_complete(asyncio.gather(add(1, 2)))"
+        for first in ("", "loop.run_until_complete(asyncio.ensure_future(add(1, 2)))"):
+            self.assertNotIn("notes", self.ok(code % first, tools=[ADD], answer=adder).done, first)
 
     def test_wrong_ways_to_call(self):
         plain = tool("plain", takes='{"properties": {"a": {"type": "integer"}}}')

@@ -238,8 +238,8 @@ class Harness:
                 if last is not None:
                     value = _eval(last, self.globals)
         finally:
-            if self.loop is not None and not self.session:
-                self.end_loop()
+            if not self.session and "asyncio.events" in sys.modules:
+                self.end_loops()
         if value is not None:
             self.value = harness_show.bundle(value)
             if len(self.value) == 1:
@@ -268,13 +268,18 @@ class Harness:
             asyncio.set_event_loop(self.loop)
         return self.loop
 
-    def end_loop(self):
-        """End the program's loop, and the tasks that go on."""
+    def end_loops(self):
+        """End the program's loop, and the tasks that go on. Note those of another loop that its thread has: functions
+        such as `asyncio.gather` take that one if none runs."""
         import asyncio
         from asyncio.runners import _cancel_all_tasks
 
         loop = self.loop
-        if not loop.is_closed():
+        policy = getattr(asyncio.events, "_event_loop_policy", None)
+        other = getattr(getattr(policy, "_local", None), "_loop", None)
+        if other is not None and other is not loop and not other.is_closed():
+            self.forgotten.see_tasks(asyncio.all_tasks(other))
+        if loop is not None and not loop.is_closed():
             self.forgotten.see_tasks(asyncio.all_tasks(loop))
             _cancel_all_tasks(loop)
             loop.run_until_complete(loop.shutdown_asyncgens())
