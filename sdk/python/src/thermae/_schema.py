@@ -271,7 +271,7 @@ def _without_nat(value: Any) -> Any:
     if kind in (str, float, int):  # Most are.
         return value
     if kind is dict:
-        return {_without_nat(key): _without_nat(one) for key, one in value.items()}
+        return {key if isinstance(key, tuple) else _without_nat(key): _without_nat(one) for key, one in value.items()}
     if isinstance(value, (list, tuple, Iterator)):
         return [_without_nat(one) for one in cast("Iterable[Any]", value)]
     return None if kind.__name__ == "NaTType" else value
