@@ -71,7 +71,7 @@ class AsyncSession:
     ) -> None:
         if unknown := settings.keys() - SessionSettings.__annotations__.keys():
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-        self.name = name or f"s-{uuid.uuid4().hex}"
+        self.name = f"s-{uuid.uuid4().hex}" if name is None else name
         self._sandbox = sandbox
         self._reset = settings.get("reset", False)
         self._settings = settings

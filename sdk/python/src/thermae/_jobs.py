@@ -174,7 +174,8 @@ class Job:
             raise TypeError("give either code or argv")
         self.code = code
         self.options = options
-        self.id = options.get("job_id") or uuid.uuid4().hex
+        job_id = options.get("job_id")
+        self.id = uuid.uuid4().hex if job_id is None else job_id
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from thermae._units import to_bytes, to_ms
+from thermae._units import to_bytes, to_count, to_ms
 
 if TYPE_CHECKING:
     from thermae._packages import Packages
@@ -153,15 +153,15 @@ def _names(value: Sequence[str]) -> list[str]:
 def _embedded(options: dict[str, Any]) -> dict[str, Any]:
     convert: dict[str, Callable[[Any], Any]] = {
         "python": os.path.abspath,
-        "slots": int,
-        "spares": int,
+        "slots": to_count,
+        "spares": to_count,
         "memory": to_bytes,
         "cpu": to_ms,
         "disk": to_bytes,
         "wall": to_ms,
         "datasets": lambda paths: {name: os.path.abspath(path) for name, path in paths.items()},
         "preload": _names,
-        "max_sessions": int,
+        "max_sessions": to_count,
         "session_min_idle": lambda seconds: to_ms(seconds) if seconds else 0,
         "store": os.path.abspath,
         "audit": os.path.abspath,

@@ -124,7 +124,8 @@ class Packages:
         if isinstance(requirements, str):
             raise ValueError(f"packages: write a list, such as [{requirements!r}]")
         for one in requirements:
-            if not _REQUIREMENT.fullmatch(one.strip()) or _may_be_a_file(one):
+            is_text = isinstance(one, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not is_text or not _REQUIREMENT.fullmatch(one.strip()) or _may_be_a_file(one):
                 raise ValueError(
                     f"packages: {one!r} is not the name of a package, with or without versions, such as 'polars' or "
                     f"'httpx>=0.27,<1'. URLs, paths and options are refused, because they can lead to code that runs "

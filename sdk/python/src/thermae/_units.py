@@ -1,5 +1,6 @@
-"""Times and sizes, as people give them."""
+"""Times, sizes and counts, as people give them."""
 
+import operator
 import re
 
 _SIZES = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -36,3 +37,17 @@ def to_ms(seconds: float) -> int:
     if not 0 < seconds < 1e9:
         raise ValueError(f"a time must be a number of seconds above 0 and below 1e9, not {seconds}")
     return max(1, round(seconds * 1000))
+
+
+def to_count(count: float) -> int:
+    """A whole number. `4.0` is one, as in JSON.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(count, float) and count.is_integer():
+        return int(count)
+    try:
+        return operator.index(count)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"a whole number is needed, not {count!r}") from None

@@ -8,7 +8,7 @@ import pytest
 from bridge_log import Log
 from over_http import of_the_embedded_fleet
 
-from thermae import Sandbox
+from thermae import Job, Sandbox
 from thermae.errors import OutputLimit, WallTimeout
 
 DEEP: list[Any] = []
@@ -63,6 +63,20 @@ def test_an_async_callback_of_a_sync_sandbox() -> None:
 def test_of_the_embedded_fleet() -> None:
     with pytest.raises(TypeError, match="a list of names"):
         Sandbox(preload="numpy")
+    wrong: tuple[Any, ...] = (1.5, "2", float("nan"))
+    for count in wrong:
+        for option in ("slots", "spares", "max_sessions"):
+            with pytest.raises(TypeError, match=f"a whole number is needed, not {count!r}"):
+                Sandbox(**{option: count})
+    for package in (None, b"six", 5):
+        with pytest.raises(ValueError, match=f"packages: {package!r} is not the name of a package"):
+            Sandbox(packages=[package])  # type: ignore[list-item]
+
+
+def test_empty_names_are_names() -> None:
+    assert Job("print a", job_id="").id == ""
+    with Sandbox() as box:
+        assert box.session("").name == ""
 
 
 @pytest.mark.parametrize("command", [Path("/bin/ls"), ["ls", Path("/")], None, b"ls", ["ls", 5]])
