@@ -1,13 +1,15 @@
 //! Runs that wait for tool calls, with the real runner: they are paused, give their slots back, and go on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
 use thermae_backplane::registry::Registry;
-use thermae_schemas::{ErrorCode, Job, Status, TenantName, ToolReply, ToolSpec};
+use thermae_schemas::{ErrorCode, EventBody, Job, Status, TenantName, ToolReply, ToolSpec};
 use thermae_worker::Options;
 
 use crate::harness::{Fleet, Worker, options, pool_name, python, session_job, within};
+use crate::requests::asker::{Asker, exec};
 
 pub const CONTAINERS: &str = "thermae_worker_containers";
 const REFUSED: &str = "thermae_worker_pauses_refused_total";
@@ -165,5 +167,45 @@ async fn a_session_waits_as_well_and_keeps_its_variables() {
     let next = session_job("s", "print(x + 1)");
     fleet.submit_to(&worker.id, &next).await;
     assert_eq!(fleet.outcome(&next).await.stdout, "42\n");
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_for_a_paused_session_is_handled_as_soon_as_there_is_a_slot() {
+    let mut fleet = Fleet::new().await;
+    let worker = fleet.worker(one_slot()).await;
+    let code = "import os, signal
+def handle(*_): raise TimeoutError
+signal.signal(signal.SIGUSR1, handle)
+open('pid', 'w').write(str(os.getpid()))
+try:
+    look.sync()
+except TimeoutError:
+    print('handled')";
+    let mut job = session_job("s", code);
+    job.tools = asks().tools;
+    fleet.submit_to(&worker.id, &job).await;
+    fleet.tool_call(&job).await;
+    until_paused(&worker, 1.0).await;
+    let busy = python(BUSY);
+    fleet.submit(&busy).await;
+    let has_it = async {
+        while worker.count(CONTAINERS, "busy") != 1.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("the slot of the other job", has_it).await;
+    let asker = Asker { fleet: &mut fleet, worker: worker.id.clone(), heard: BTreeMap::new() };
+    let mut ends = Vec::new();
+    let signal = exec("kill -USR1 $(cat pid)");
+    asker.send(&signal).await;
+    // Nobody answers the call. The first outcome is that of the job that had the slot.
+    while ends.len() < 2 {
+        let event = asker.fleet.event().await;
+        if let EventBody::Result(outcome) = event.body {
+            ends.push(outcome.stdout);
+        }
+    }
+    assert_eq!(ends, ["busy\n", "handled\n"]);
     worker.end().await;
 }
