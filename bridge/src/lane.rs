@@ -48,6 +48,12 @@ impl Lane {
         }
     }
 
+    /// Takes out all frames that wait.
+    pub(crate) fn clear(&mut self) -> VecDeque<Frame> {
+        self.waiting_bytes = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Adds a frame behind the others.
     pub(crate) fn push(&mut self, frame: Frame) {
         self.waiting_bytes += frame.payload.len();

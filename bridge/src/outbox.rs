@@ -17,8 +17,8 @@ use crate::terms::Holds;
 /// Largest window. A client that asks for more gets this.
 const LARGEST_WINDOW: u64 = 64 << 20;
 
-/// Bytes that the writer takes at once. Only what it has not taken yet is counted.
-const TAKEN: usize = 1 << 20;
+/// Bytes that the writer takes at once.
+const TAKEN: usize = 256 << 10;
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
@@ -48,6 +48,8 @@ struct State {
     held: usize,
     /// Number of these answers.
     answers: usize,
+    /// Bytes of the frames that the writer took last. They are held until it takes the next ones.
+    taken: usize,
 }
 
 impl Outbox {
@@ -102,10 +104,16 @@ impl Outbox {
         may
     }
 
+    /// Holds bytes of frames that come. If more wait than may, the connection ends, and what waits is dropped at once:
+    /// the writer would only copy it.
     fn more(&self, state: &mut State, bytes: usize) {
         state.held += bytes;
         if !self.holds.hold(state.held) {
             self.overfull.cancel();
+            let waiting = state.lanes.values_mut().flat_map(Lane::clear);
+            let dropped: usize = waiting.chain(std::mem::take(&mut state.ready)).map(|frame| size(&frame)).sum();
+            state.held = state.held.saturating_sub(dropped);
+            self.holds.hold(state.held);
         }
     }
 
@@ -219,6 +227,11 @@ impl Outbox {
         loop {
             {
                 let mut state = self.lock();
+                let written = std::mem::take(&mut state.taken);
+                if written > 0 {
+                    state.held = state.held.saturating_sub(written);
+                    self.holds.hold(state.held);
+                }
                 let (mut taken, mut bytes) = (Vec::new(), 0);
                 while bytes < TAKEN
                     && let Some(frame) = state.ready.pop_front()
@@ -227,8 +240,7 @@ impl Outbox {
                     taken.push(frame);
                 }
                 if !taken.is_empty() {
-                    state.held = state.held.saturating_sub(bytes);
-                    self.holds.hold(state.held);
+                    state.taken = bytes;
                     return Some(taken);
                 }
                 if state.closed {
@@ -371,13 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_counted_until_it_is_taken() {
+    fn what_waits_is_counted_until_it_is_written() {
         let outbox = Outbox::new(Arc::new(Most(3000)));
         assert!(outbox.hold(1000) && !outbox.hold(2500), "a request that is refused holds nothing");
         outbox.begin(1, 10);
         assert!(outbox.offer(1, frame("a", 1500)) && outbox.overfull().now_or_never().is_none());
         assert_eq!(sent(&outbox), ["a"]);
-        assert!(outbox.hold(1900), "it was taken");
+        assert!(!outbox.hold(1900), "it may not be written yet");
+        assert!(sent(&outbox).is_empty() && outbox.hold(1900), "it is written");
         outbox.release(2900);
         // Frames that belong to no lane count, too, and so do those that wait for credit.
         outbox.finish(1, [frame("result", 1000)]);
@@ -386,6 +399,18 @@ mod tests {
         (0..9).for_each(|_| outbox.send(frame("e", 0)));
         assert!(outbox.overfull().now_or_never().is_some());
     }
+
+    #[test]
+    fn what_is_too_much_is_dropped_but_not_the_reason() {
+        let outbox = Outbox::new(Arc::new(Most(3000)));
+        outbox.begin(1, 10);
+        assert!(outbox.offer(1, frame("a", 1000)) && outbox.offer(1, frame("waits", 10)));
+        outbox.finish(1, [frame("result", 2000)]);
+        assert!(outbox.overfull().now_or_never().is_some() && outbox.hold(3000), "nothing is held any more");
+        outbox.send(frame("too_slow", 0));
+        assert_eq!(sent(&outbox), ["too_slow"]);
+    }
+
     #[test]
     fn answers_wait_for_room_but_one_is_always_taken() {
         let outbox = Arc::new(Outbox::new(Arc::new(Most(3000))));

@@ -1,25 +1,28 @@
 //! One WebSocket of an SDK: its messages are frames, it is kept alive, and it ends in order.
 
+use std::convert::Infallible;
 use std::error::Error;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use futures::{Sink, SinkExt, Stream, StreamExt};
+use futures::{FutureExt, Sink, SinkExt, Stream, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use thermae_bridge::frames::{self, Frame, LARGEST_MESSAGE};
 use thermae_bridge::{Approves, Holds, Terms};
 use thermae_schemas::Scope;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_util::sync::{CancellationToken, PollSender};
+use tokio_util::sync::{CancellationToken, PollSendError, PollSender};
 
 use super::arriving::{Arriving, NoRoom};
 use super::open::OwnFleet;
@@ -61,11 +64,11 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let socket = WebSocketStream::from_raw_socket(arriving.of(stream), Role::Server, Some(config)).await;
     let (out, incoming) = socket.split();
     let mut heard = Box::pin(heard(incoming, arriving, heartbeat, most_pings));
-    let (sink, frames) = mpsc::channel(1);
+    let (sink, frames) = Outgoing::new();
     let served = CancellationToken::new();
     let serving = async {
         let opener = Arc::new(OwnFleet(service));
-        let serving = thermae_bridge::serve(&mut heard, PollSender::new(sink), opener, terms);
+        let serving = thermae_bridge::serve(&mut heard, sink, opener, terms);
         tokio::pin!(serving);
         tokio::select! {
             () = &mut serving => {}
@@ -144,18 +147,65 @@ fn unread(error: tungstenite::Error) -> frames::Error {
     }
 }
 
+/// A frame on its way to the client. The other end of the channel is told when this is dropped.
+type Leaving = (Frame, oneshot::Sender<Infallible>);
+
+/// Frames on their way to the task that writes them. A flush ends when the client's socket has taken them all: until
+/// then, the bridge counts them.
+struct Outgoing {
+    frames: PollSender<Leaving>,
+    /// Is told when the last frame has left.
+    last: Option<oneshot::Receiver<Infallible>>,
+}
+
+impl Outgoing {
+    fn new() -> (Self, mpsc::Receiver<Leaving>) {
+        let (frames, leaving) = mpsc::channel(1);
+        (Self { frames: PollSender::new(frames), last: None }, leaving)
+    }
+}
+
+impl Sink<Frame> for Outgoing {
+    type Error = PollSendError<Leaving>;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.frames.poll_ready_unpin(cx)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, frame: Frame) -> Result<(), Self::Error> {
+        let (left, last) = oneshot::channel();
+        self.last = Some(last);
+        self.frames.start_send_unpin((frame, left))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        if let Some(last) = &mut self.last {
+            // Nothing is sent there.
+            let _ = ready!(last.poll_unpin(cx));
+            self.last = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        self.frames.poll_close_unpin(cx)
+    }
+}
+
 /// Sends frames, and a ping with each heartbeat. After the last frame, closes the connection.
 async fn write(
     mut out: impl Sink<Message, Error = tungstenite::Error> + Unpin,
-    mut frames: mpsc::Receiver<Frame>,
+    mut frames: mpsc::Receiver<Leaving>,
     heartbeat: Duration,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut beats = interval_at(Instant::now() + heartbeat, heartbeat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            frame = frames.recv() => {
-                let Some(frame) = frame else { break };
+            leaving = frames.recv() => {
+                // `_left` is dropped at the end. The last frame of the bridge's flush has none behind it: it is flushed here.
+                let Some((frame, _left)) = leaving else { break };
                 out.feed(Message::Binary(frame.into_message()?)).await?;
                 if frames.is_empty() {
                     out.flush().await?;
@@ -167,4 +217,37 @@ async fn write(
     // The last frame has said why, if there was a reason.
     out.send(Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_flush_ends_when_the_socket_has_taken_all() {
+        let (mut sink, frames) = Outgoing::new();
+        let (ours, mut client) = duplex(1024);
+        let out = WebSocketStream::from_raw_socket(ours, Role::Server, None).await;
+        let hour = Duration::from_secs(3600);
+        let writing = tokio::spawn(async move { write(out, frames, hour).await.map_err(|error| error.to_string()) });
+        let frame = |size| Frame { header: "{}".into(), payload: vec![0; size].into() };
+        sink.feed(frame(100)).await.unwrap();
+        sink.feed(frame(1 << 20)).await.unwrap();
+        let mut bytes = vec![0; 1 << 19];
+        tokio::select! {
+            biased;
+            flushed = sink.flush() => panic!("{flushed:?}: the client has no room for it"),
+            read = client.read_exact(&mut bytes) => read.unwrap(),
+        };
+        let rest = async {
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).await.unwrap();
+            rest.len()
+        };
+        let (closed, rest) = tokio::join!(sink.close(), rest);
+        closed.unwrap();
+        assert!(writing.await.unwrap().is_ok() && rest > 100);
+    }
 }
