@@ -18,6 +18,31 @@ class Sessions(Case):
         self.assertEqual((outcome.out, outcome.value), ("42 3.141592653589793\n", {"text/plain": "42"}))
         self.assertEqual([m["op"] for m in outcome.messages], ["started", "done"])
 
+    def test_a_reader_of_the_last_run_takes_nothing_from_this_one(self):
+        session = self.session()
+        code = """
+import threading, time
+channel = next(one.cell_contents for one in add.sync.__closure__ if hasattr(one.cell_contents, "ask_sync"))
+block, go = channel.waits.block, threading.Event()
+def late(wait):
+    return go.wait() if threading.current_thread() is first else block(wait)
+def call():
+    try:
+        add.sync()
+    except ToolError:
+        pass
+def start(thread):
+    thread.start()
+    while channel.reading is None:
+        time.sleep(0.001)
+channel.waits.block = late
+first = threading.Thread(target=call, daemon=True)
+start(first)
+"""
+        self.run_in(session, code, tools=[tool("add")])
+        code = "start(threading.Thread(target=call, daemon=True))\nkept = channel.reading\ngo.set()\nfirst.join()\nprint(kept is not None and channel.reading is kept)"
+        self.assertEqual(self.run_in(session, code, tools=[tool("add")]).out, "True\n")
+
     def test_it_survives_errors_and_exits(self):
         session = self.session()
         self.run_in(session, "x = 1")

@@ -97,12 +97,12 @@ class Waits(Case):
             channel = Channel(SimpleNamespace(pid=os.getpid(), hold=lambda: False))
             channel.open_on(os.dup(here.fileno()))
             channel.start_run({"t"})
-            channel.reading = True
+            channel.reading = []
 
             def block(wait):
                 self.assertFalse(wait(0.0))
                 # What the thread that reads does once it has the lock.
-                channel.reading = False
+                channel.reading = None
                 channel.waiting[1](True, "answer")
                 channel.turn.notify_all()
                 self.assertTrue(wait(1.0))

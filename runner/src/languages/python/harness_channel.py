@@ -61,7 +61,7 @@ class Channel:
         self.buffer = bytearray()
         self.write_lock = _thread.allocate_lock()
         self.turn = threading.Condition(_thread.allocate_lock())
-        self.reading = False
+        self.reading = None  # What the blocked thread that reads for all waits for.
         self.waiting = {}
         self.loops = {}
         self.calls = 0
@@ -178,7 +178,7 @@ class Channel:
         main = self.interrupts.hold()
         try:
             with self.turn:
-                if self.open and not self.reading:
+                if self.open and self.reading is None:
                     self.receive()
         finally:
             if main:
@@ -251,7 +251,7 @@ class Channel:
         def wait_for_reader(seconds):
             # The reader may hand the answer out after a wait has ended and before this thread holds `turn` again: then
             # nobody would end a second wait.
-            return answer or not self.reading or self.turn.wait(seconds)
+            return answer or self.reading is None or self.turn.wait(seconds)
 
         number = self.call(name, arguments, lambda ok, value: answer.append((ok, value)))
         try:
@@ -261,19 +261,23 @@ class Channel:
                     with self.turn:
                         if answer:
                             break
-                        if self.reading:
+                        if self.reading is not None:
                             self.waits.block(wait_for_reader)
                             continue
                         # `mine` is set first: an interrupt may come between any two steps, and nobody reads while
                         # `reading` is left set.
-                        mine = self.reading = True
+                        mine = True
+                        self.reading = answer
                     self.waits.block(wait)
                 finally:
                     if mine:
                         main = self.interrupts.hold()
                         try:
                             with self.turn:
-                                self.reading = False
+                                # A reader that the last run left says nothing about this run's: with two of them, one
+                                # could wait for what the other has read.
+                                if self.reading is answer:
+                                    self.reading = None
                                 # What comes after the end of the run is the next run, and not this thread's to read.
                                 if self.open and not answer:
                                     self.receive()
@@ -293,8 +297,8 @@ class Channel:
         self.calls = 0
         self.waits.start_run()
         self.names = names
-        # An interrupt may have kept the last run's reader from taking this back. A second reader does no harm.
-        self.reading = False
+        # The last run's reader, if it is still there, has its end as its answer, and reads nothing.
+        self.reading = None
         self.open = True
 
     def end_run(self):
