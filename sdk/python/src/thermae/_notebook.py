@@ -38,6 +38,10 @@ def _page(part: MimeBundle) -> str | None:
     for kind in IMAGES:
         if (form := part.get(kind)) is not None:
             return f'<img src="data:{kind};base64,{html.escape(_flat(form))}">'
+    if (form := part.get("text/latex")) is not None:
+        return html.escape(str(form))  # Notebooks typeset the formulas of a page.
+    if (form := part.get("text/markdown")) is not None:
+        return f"<pre>{html.escape(str(form))}</pre>"
     return None
 
 

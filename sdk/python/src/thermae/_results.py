@@ -197,10 +197,18 @@ class BaseResult:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
         """The result in a notebook: all that was printed, everything displayed, the value and the error, in order."""
-        why = (self.error.traceback or f"{self.error.code}: {self.error.message}") if self.error else ""
+        why = self._why()
         parts: list[MimeBundle] = [{"text/plain": text} for text in (self.stdout, self.stderr) if text]
         parts += [*self.displays, *([self.value] if self.value else []), *([{"text/plain": why}] if why else [])]
         return together(parts)
+
+    def _why(self) -> str:
+        """What a notebook shows of the error. Only that of a program which failed says in its traceback why."""
+        if self.error is None:
+            return ""
+        raised = self.error.traceback
+        told = "" if raised and self.status == "failed" else f"{self.error.code}: {self.error.message}"
+        return "\n".join(filter(None, (told, raised)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

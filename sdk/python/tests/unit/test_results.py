@@ -82,6 +82,10 @@ def test_a_notebook_shows_texts_one_below_the_other() -> None:
     assert result(status="timed_out", stdout="a", error=told)._repr_mimebundle_() == {
         "text/plain": "a\nwall_timeout: too slow"
     }
+    where = {**told, "traceback": "T\nKeyboardInterrupt\n"}
+    assert result(status="timed_out", error=where)._repr_mimebundle_() == {
+        "text/plain": "wall_timeout: too slow\nT\nKeyboardInterrupt"
+    }
 
 
 def test_a_notebook_shows_everything_in_order_if_anything_is_rich() -> None:
@@ -97,6 +101,18 @@ def test_a_notebook_shows_everything_in_order_if_anything_is_rich() -> None:
         at = [page.index(one) for one in ("1 &lt; 2", "careful", *pictures, "<svg/>", last)]
         assert at == sorted(at)
     assert bundle["text/plain"] == "1 < 2\ncareful\n<Figure 0>\n<Figure 1>\n<Figure 2>\nd\nE < F"
+
+
+def test_a_notebook_shows_formulas_and_markdown_beside_other_things() -> None:
+    formula = {"text/plain": "x**2", "text/latex": "$x^2 < 1$"}
+    marked = {"text/plain": "<M>", "text/markdown": "**bold** & more"}
+    bundle = result(stdout="a", displays=[marked], value=formula)._repr_mimebundle_()
+    assert bundle["text/plain"] == "a\n<M>\nx**2"
+    assert bundle["text/html"].splitlines() == [
+        "<div><pre>a</pre></div>",
+        "<div><pre>**bold** &amp; more</pre></div>",
+        "<div>$x^2 &lt; 1$</div>",
+    ]
 
 
 def test_a_notebook_names_the_forms_of_what_has_no_text() -> None:
