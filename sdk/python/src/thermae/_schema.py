@@ -267,14 +267,18 @@ def _write_anything(value: Any) -> bytes:
 
 def _without_nat(value: Any) -> Any:
     """The value with `None` for the `NaT` of pandas in its lists and dicts: pydantic takes it for a `datetime`."""
-    kind = cast("Any", type(value))
-    if kind in (str, float, int):  # Most are.
+    if cast("Any", type(value)) in (str, float, int):  # Most are.
         return value
-    if kind is dict:
-        return {key if isinstance(key, tuple) else _without_nat(key): _without_nat(one) for key, one in value.items()}
+    if isinstance(value, dict):
+        pairs: dict[Any, Any] = value
+        return {None if _is_nat(key) else key: _without_nat(one) for key, one in pairs.items()}
     if isinstance(value, (list, tuple, Iterator)):
         return [_without_nat(one) for one in cast("Iterable[Any]", value)]
-    return None if kind.__name__ == "NaTType" else value
+    return None if _is_nat(value) else value
+
+
+def _is_nat(value: Any) -> bool:
+    return type(value).__name__ == "NaTType"
 
 
 def _form(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """What values are in JSON."""
 
+import collections
 import inspect
 import json
 import re
@@ -147,7 +148,8 @@ def test_times_that_are_missing_in_results() -> None:
         write = tool(give).schema.write
         assert json.loads(write(frame.to_dict("records"))) == rows
         assert json.loads(write(row._asdict() for row in frame.itertuples(index=False))) == rows
-    assert json.loads(write({"t": (pandas.NaT, {pandas.NaT: pandas.NaT})})) == {"t": [None, {"None": None}]}
+    inner = collections.OrderedDict({pandas.NaT: pandas.NaT})
+    assert json.loads(write({"t": (pandas.NaT, inner)})) == {"t": [None, {"None": None}]}
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(TypeError, match="contains itself"):
