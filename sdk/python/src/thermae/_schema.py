@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -267,13 +267,13 @@ def _write_anything(value: Any) -> bytes:
 
 def _without_nat(value: Any) -> Any:
     """The value with `None` for the `NaT` of pandas in its lists and dicts: pydantic takes it for a `datetime`."""
-    if cast("Any", type(value)) in (str, float, int):  # Most are.
+    kind = cast("Any", type(value))
+    if kind in (str, float, int):  # Most are.
         return value
-    if isinstance(value, dict):
-        pairs: dict[Any, Any] = value
-        return {None if _is_nat(key) else key: _without_nat(one) for key, one in pairs.items()}
-    if isinstance(value, (list, tuple, Iterator)):
-        return [_without_nat(one) for one in cast("Iterable[Any]", value)]
+    if issubclass(kind, dict):
+        return {None if _is_nat(key) else key: _without_nat(one) for key, one in value.items()}
+    if issubclass(kind, (list, tuple, Iterator)):
+        return [_without_nat(one) for one in value]
     return None if _is_nat(value) else value
 
 
