@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use thermae_fleet::{
     AnswerOptions, AuditOptions, ByteSize, EmbeddedOptions, Error, LimitOptions, Limits, Millis, TokenOptions, Unfit,
 };
+use thermae_schemas::object;
 
 use crate::Refusal;
 
@@ -45,6 +46,7 @@ pub(crate) struct Embedded {
     token_revoked: Option<PathBuf>,
     token_skew: Option<Millis>,
     /// The most that a job may ask for; by default, what the machine has.
+    #[serde(deserialize_with = "object")]
     ceiling: Limit,
     wall: Option<Millis>,
     cpu: Option<Millis>,

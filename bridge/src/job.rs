@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
 use thermae_schemas::json::{MOST_IN_A_JOB, Measure, code_of, measure_job, measure_unique};
 use thermae_schemas::{
-    Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, Outcome, PROTOCOL, Status, lacks_code, reads,
+    Body, ErrorCode, ErrorInfo, Event, EventBody, Job, JobId, Object, Outcome, PROTOCOL, Status, lacks_code,
+    read_object, reads,
 };
 
 use crate::Refusal;
@@ -68,14 +69,14 @@ fn unreadable(what: &str, error: &serde_json::Error) -> (ErrorCode, String) {
     (code_of(error), format!("the {what} can't be read: {error}"))
 }
 
-/// Reads a value. An error has the path of the field.
+/// Reads an object. An error has the path of the field.
 ///
 /// # Errors
 /// The code of the error, and a message.
 pub fn fields<'de, T: Deserialize<'de>>(
     from: impl Deserializer<'de, Error = serde_json::Error>,
 ) -> Result<T, (ErrorCode, String)> {
-    serde_path_to_error::deserialize(from).map_err(|error| {
+    serde_path_to_error::deserialize(Object(from)).map_err(|error| {
         let inner = error.inner().to_string();
         if error.path().to_string() == "capabilities" {
             // The message has its own place; the column is that of a text that the caller has never seen.
@@ -112,7 +113,7 @@ fn id(text: &[u8]) -> Option<JobId> {
     struct Named {
         id: JobId,
     }
-    serde_json::from_slice::<Named>(text).ok().map(|named| named.id)
+    read_object::<Named>(text).ok().map(|named| named.id)
 }
 
 #[cfg(test)]
@@ -161,6 +162,7 @@ mod tests {
             ("", "malformed_json"),
             ("{", "malformed_json"),
             ("[]", "schema_violation"),
+            (r#"["a"]"#, "schema_violation"),
             (r#"{"id": "a b"}"#, "schema_violation"),
         ] {
             assert!(matches!(read(text.as_bytes()), Err(Unread::Refused(refusal)) if refusal.code == code), "{text}");

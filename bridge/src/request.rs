@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use thermae_schemas::{JobId, RunQuery};
+use thermae_schemas::{JobId, RunQuery, read_object};
 
 use crate::Refusal;
 
@@ -139,9 +139,9 @@ pub(crate) fn read(header: &[u8]) -> Result<Request, Unread> {
         kind: String,
         id: Option<u64>,
     }
-    serde_json::from_slice(header).map_err(|error| {
+    read_object(header).map_err(|error: serde_json::Error| {
         let bad = |error: serde_json::Error| Refusal::new("bad_frame", format!("a header can't be read: {error}"));
-        let head: Head = match serde_json::from_slice(header) {
+        let head: Head = match read_object(header) {
             Ok(head) => head,
             Err(error) => return Unread::Bad(bad(error)),
         };
@@ -206,7 +206,16 @@ mod tests {
         assert_eq!(code(r#"{"type":"attach","id":7,"window":1,"job":"a b"}"#), (Some(7), "bad_request"));
         assert_eq!(code(r#"{"type":"exec","id":7}"#), (Some(7), "unsupported_request"));
         assert_eq!(code(r#"{"type":"noted"}"#), (None, "ignored"));
-        for bad in ["", "[]", "{}", r#"{"type":"run","window":1}"#, r#"{"type":"run","id":-1,"window":1}"#, "\u{0}"] {
+        for bad in [
+            "",
+            "[]",
+            "{}",
+            r#"{"type":"run","window":1}"#,
+            r#"{"type":"run","id":-1,"window":1}"#,
+            r#"["close"]"#,
+            r#"["run", 7]"#,
+            "\u{0}",
+        ] {
             assert_eq!(code(bad), (None, "bad_frame"), "{bad}");
         }
         let Unread::Refused(_, refusal) = read(br#"{"type":"run","id":7}"#).unwrap_err() else { panic!() };

@@ -7,6 +7,7 @@ use thermae_backplane::bus::{self, Delivery, Message};
 use thermae_backplane::registry::{Gone, Holder};
 use thermae_schemas::{
     Body, ErrorCode, ErrorInfo, Event, EventBody, JobId, Request, RequestDone, RequestEnd, TenantName, WorkerId, names,
+    read_object,
 };
 
 use crate::answer::Address;
@@ -139,7 +140,7 @@ pub(crate) fn check(options: &Options, fleet: &FleetView, message: &Message) -> 
     // A request of another version may have other fields.
     let protocol = match &read {
         Ok(request) => Some(request.protocol),
-        Err(_) => serde_json::from_slice::<Versioned>(body).ok().map(|named| named.protocol),
+        Err(_) => read_object::<Versioned>(body).ok().map(|named| named.protocol),
     };
     if let Some(protocol) = protocol.filter(|protocol| !fleet.reads(*protocol)) {
         let job = validate::id_of(message, limit);

@@ -5,7 +5,7 @@ mod schema;
 use serde::Deserialize;
 use thermae_backplane::bus::Message;
 use thermae_schemas::{
-    ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, OLDEST, env_trouble, hides, lacks_code, names,
+    ErrorCode, ErrorInfo, InputFile, Job, JobId, Language, OLDEST, env_trouble, hides, lacks_code, names, read_object,
 };
 
 use crate::age;
@@ -195,7 +195,7 @@ pub(crate) fn id_of(message: &Message, most: u64) -> Option<JobId> {
         id: JobId,
     }
     let readable = message.body.len() as u64 <= most;
-    match readable.then(|| serde_json::from_slice::<Named>(&message.body)) {
+    match readable.then(|| read_object::<Named>(&message.body)) {
         Some(Ok(named)) => Some(named.id),
         _ => message.message_id.clone().and_then(|id| JobId::new(id).ok()),
     }

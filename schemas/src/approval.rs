@@ -57,7 +57,7 @@ pub struct PendingApproval {
 
 /// A decision about a call that waits for approval. The event `decided` answers it, to the `reply_to` of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Decision", deny_unknown_fields)]
 #[schemars(transform = nullable)]
 pub struct Decision {
     /// Version of the protocol; 1 if the field is missing.
@@ -99,7 +99,7 @@ impl Decision {
 
 /// What is decided of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Verdict", deny_unknown_fields, expecting = "an object with `decision`")]
 #[schemars(transform = nullable)]
 pub struct Verdict {
     /// Whether the call is made.

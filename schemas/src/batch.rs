@@ -7,7 +7,7 @@ use crate::{Job, Outcome};
 
 /// Many jobs that are submitted and followed together. Their ids are unique in the batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Batch", deny_unknown_fields)]
 pub struct Batch {
     /// The jobs, in order. A file of jobs has one job on each line (JSON Lines).
     pub jobs: Vec<Job>,

@@ -9,7 +9,7 @@ use crate::optional::{integer_or, nullable};
 /// Cancels a job. If the job has not started, it never runs. If it is running, its sandbox is killed. The outcome is
 /// `cancelled`, unless the job ended first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Cancel", deny_unknown_fields)]
 #[schemars(transform = nullable)]
 pub struct Cancel {
     /// Version of the protocol; 1 if the field is missing.

@@ -12,7 +12,7 @@ const MAX_PATH: usize = 1024;
 /// A file that is written below `/workspace` before the code starts. Exactly one of `text`, `base64` and `ref` gives
 /// its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "an object with `path`")]
+#[serde(remote = "InputFile", deny_unknown_fields, expecting = "an object with `path`")]
 #[schemars(extend("oneOf" = [
     { "required": ["text"], "properties": { "text": { "type": "string" } } },
     { "required": ["base64"], "properties": { "base64": { "type": "string" } } },
@@ -82,7 +82,7 @@ pub fn check_path(path: &str) -> Result<(), &'static str> {
 
 /// How the client wants the job's artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "ArtifactRequest", deny_unknown_fields, expecting = "an object with `inline`")]
 #[schemars(transform = nullable)]
 pub struct ArtifactRequest {
     /// Whether the outcome itself also has the content of small artifacts (`base64`), as many as the fleet allows for

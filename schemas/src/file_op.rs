@@ -13,7 +13,7 @@ use crate::optional::{integer, integer_or, nullable, or_default, some_integer};
 /// process holds open (`ELOOP`). Only regular files are read and written: anything else is refused at once (`EISDIR`
 /// for a directory, `EINVAL` for a FIFO, a socket or a device).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
+#[serde(remote = "FileOp", rename_all = "snake_case", tag = "op", deny_unknown_fields)]
 #[schemars(transform = nullable)]
 pub enum FileOp {
     /// Describes what is at a path. The result is a [`FileStat`].

@@ -13,7 +13,7 @@ use crate::{
 
 /// One request to run one program. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a job, which is an object")]
+#[serde(remote = "Job", deny_unknown_fields, expecting = "a job, which is an object")]
 #[schemars(extend("anyOf" = [
     {"required": ["code"], "properties": {"code": {"type": "string"}}},
     {"required": ["argv"], "properties": {"argv": {"type": "array", "minItems": 1}}},
@@ -194,7 +194,7 @@ impl Class {
 
 /// The session that a job runs in. The first job of a session makes the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "an object with `id`")]
+#[serde(remote = "SessionRequest", deny_unknown_fields, expecting = "an object with `id`")]
 #[schemars(transform = nullable)]
 pub struct SessionRequest {
     /// Name of the session, unique in the tenant.

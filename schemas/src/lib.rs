@@ -33,6 +33,7 @@ mod job;
 pub mod json;
 mod limits;
 pub mod names;
+mod object;
 pub mod optional;
 mod outcome;
 mod query;
@@ -62,6 +63,7 @@ pub use id::{ArtifactId, ClientId, JobId, Language, NameError, PoolName, Session
 pub use input::{InputValue, JsonText, NameTrouble, name_trouble};
 pub use job::{CheckpointWhen, Class, IfClientGone, IfGone, Job, SessionRequest, lacks_code};
 pub use limits::LimitRequest;
+pub use object::{Object, object, read_object};
 pub use outcome::{LimitsUsed, MimeBundle, Outcome, SessionState, Status, Usage};
 pub use query::{Asked, Query, SessionInfo};
 pub use request::{Exec, Request, RequestDone, RequestEnd, RequestInput, RequestWork, Say};
@@ -70,6 +72,27 @@ pub use scope::{Scope, Scopes, UnknownScope};
 pub use token::TokenText;
 pub use tool::{ParameterKind, ToolCall, ToolFailure, ToolParameter, ToolReply, ToolResult, ToolSpec};
 pub use worker::{Heartbeat, PoolCapacity, RunningJob, SessionHeld, WorkerState};
+
+// What clients send.
+objects!(
+    ArtifactRequest,
+    Batch,
+    Cancel,
+    Decision,
+    Exec,
+    FileOp,
+    InputFile,
+    Job,
+    LimitRequest,
+    Query,
+    RequestWork,
+    RunQuery,
+    Say,
+    SessionRequest,
+    ToolParameter,
+    ToolSpec,
+    Verdict,
+);
 
 /// Newest version of the protocol that this release speaks.
 pub const PROTOCOL: u32 = 1;

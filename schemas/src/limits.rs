@@ -8,7 +8,7 @@ use crate::optional::{nullable, some_integer};
 /// Limits that a job asks for. Each is at most the pool's own (`limit_too_high`). A missing limit means the pool's
 /// default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "an object of limits")]
+#[serde(remote = "LimitRequest", deny_unknown_fields, expecting = "an object of limits")]
 #[schemars(transform = nullable)]
 pub struct LimitRequest {
     /// Time by the wall clock, in milliseconds.

@@ -2,6 +2,7 @@
 //!
 //! - `null` leaves an optional field out. Only a field that takes rights away (a job's `capabilities` and `token`) can't
 //!   be null: a value that got lost must not allow more.
+//! - An object is never a list of its fields: see [`objects!`](crate::objects).
 //! - A number is an integer if it has no fraction, as in JSON Schema: `5000.0` and `5e3` are 5000.
 //!
 //! The tests in `tests/optional.rs` go through the schemas of all messages and hold each field to it.

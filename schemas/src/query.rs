@@ -8,7 +8,7 @@ use crate::{JobId, PoolName, RunQuery, SessionName, WorkerId};
 
 /// A question about the tenant. The event `sessions` or `run` answers it, to the `reply_to` of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Query", deny_unknown_fields)]
 #[schemars(transform = nullable)]
 pub struct Query {
     /// Version of the protocol; 1 if the field is missing.

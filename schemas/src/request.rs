@@ -45,7 +45,7 @@ pub struct Request {
 
 /// What a request does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "RequestWork", rename_all = "snake_case")]
 pub enum RequestWork {
     /// Runs a command.
     Exec(Exec),
@@ -58,7 +58,7 @@ pub enum RequestWork {
 /// A command. Exactly one of `argv` and `shell`. It ends when its own process does. Processes that it leaves live on
 /// until the session ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Exec", deny_unknown_fields, expecting = "an object with `argv` or `shell`")]
 #[schemars(extend("oneOf" = [
     { "required": ["argv"], "properties": { "argv": { "type": "array" } } },
     { "required": ["shell"], "properties": { "shell": { "type": "string" } } },
@@ -159,7 +159,7 @@ impl RequestInput {
 
 /// What a client says about a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "Say", rename_all = "snake_case")]
 #[schemars(transform = nullable)]
 pub enum Say {
     /// More input.

@@ -8,7 +8,7 @@ use crate::{Content, JobId, JsonText, PendingApproval, ToolCall, WorkerId};
 
 /// A question about a run of the tenant, by the id of its job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "RunQuery", deny_unknown_fields, expecting = "an object with `job`")]
 #[schemars(transform = nullable)]
 pub struct RunQuery {
     /// Id of the job.

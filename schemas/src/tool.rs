@@ -7,12 +7,12 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::JsonText;
 use crate::optional::{integer_or, nullable, or_default, some_integer};
+use crate::{JsonText, object};
 
 /// A function of the client that the code can call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "an object with `name`")]
+#[serde(remote = "ToolSpec", deny_unknown_fields, expecting = "an object with `name`")]
 #[schemars(transform = nullable)]
 pub struct ToolSpec {
     /// Name of the tool. In the code, characters that an identifier can't contain become `_`. Two tools of a job must
@@ -65,7 +65,7 @@ impl ToolSpec {
 
 /// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "ToolParameter", deny_unknown_fields, expecting = "an object with `name`")]
 #[schemars(transform = nullable)]
 pub struct ToolParameter {
     /// Name of the parameter, and of its value in the arguments of a call.
@@ -143,7 +143,7 @@ impl<'de> Deserialize<'de> for ToolResult {
         fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<JsonText>, D::Error> {
             JsonText::deserialize(from).map(Some)
         }
-        let Form { protocol, call, ok, error } = Form::deserialize(from)?;
+        let Form { protocol, call, ok, error } = object(from)?;
         let reply = match (ok, error) {
             (Some(result), None) => ToolReply::Ok(result),
             (None, Some(failure)) => ToolReply::Error(failure),

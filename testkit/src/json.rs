@@ -42,6 +42,26 @@ pub fn written() -> impl Strategy<Value = String> {
     })
 }
 
+/// Jobs with a list where an object belongs, each with the path of that place. Most lists have the values of the object's
+/// first fields.
+pub const LISTS_FOR_OBJECTS: [(&str, &str); 15] = [
+    ("", r#"[1, "a", "python", "print(1)"]"#),
+    ("/session", r#"{"id": "a", "code": "", "session": ["s"]}"#),
+    ("/limits", r#"{"id": "a", "code": "", "limits": [5000]}"#),
+    ("/limits", r#"{"id": "a", "code": "", "limits": []}"#),
+    ("/tools/0", r#"{"id": "a", "code": "", "tools": [["t"]]}"#),
+    ("/tools/0/parameters/0", r#"{"id": "a", "code": "", "tools": [{"name": "t", "parameters": [["p"]]}]}"#),
+    ("/capabilities/0", r#"{"id": "a", "code": "", "capabilities": [["t"]]}"#),
+    ("/files/0", r#"{"id": "a", "code": "", "files": [["a.txt", "text"]]}"#),
+    ("/artifacts", r#"{"id": "a", "code": "", "artifacts": [true]}"#),
+    ("/artifacts", r#"{"id": "a", "code": "", "artifacts": []}"#),
+    ("/inputs", r#"{"id": "a", "code": "", "inputs": []}"#),
+    ("/inputs/x", r#"{"id": "a", "code": "", "inputs": {"x": [1]}}"#),
+    ("/inputs/x", r#"{"id": "a", "code": "", "inputs": {"x": ["value", 1]}}"#),
+    ("/env", r#"{"id": "a", "code": "", "env": []}"#),
+    ("/labels", r#"{"id": "a", "code": "", "labels": []}"#),
+];
+
 /// This many values of [`written`], in a list.
 pub fn list(length: usize) -> String {
     let mut runner = TestRunner::default();

@@ -31,6 +31,7 @@ async fn a_fleet_that_can_not_be_opened_fails_what_waits_for_it() -> Result<()> 
         (json!({}), "bad_request", "either"),
         (json!({ "url": "http://acme:hunter2@x" }), "bad_url", "not of the form"),
         (json!({ "embedded": [] }), "bad_option", "embedded: "),
+        (json!({ "embedded": { "ceiling": [] } }), "bad_option", "ceiling: "),
         (json!({ "url": 3 }), "bad_option", "url: "),
         (json!({ "url": silent, "connect_timeout": "200ms" }), "broker_unreachable", "127.0.0.1"),
     ] {

@@ -249,6 +249,15 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_never_a_list_of_its_fields() {
+        for (path, line) in thermae_testkit::json::LISTS_FOR_OBJECTS {
+            let [(1, why)] = &problems(line)[..] else { panic!("{line}") };
+            let field = path.split('/').nth(1).unwrap_or("not a JSON object");
+            assert!(why.contains(field), "{line}: {why}");
+        }
+    }
+
+    #[test]
     fn a_token_stands_once() {
         let read = |token: &str| {
             let line = format!(r#"{{"id": "a", "code": "", "token": {token}}}"#);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thermae_schemas::{JsonText, ToolSpec};
+use thermae_schemas::{JsonText, ToolSpec, objects};
 use thermae_service::{config, units::Millis};
 
 use super::{Command, Written};
@@ -23,7 +23,7 @@ pub(crate) struct ToolsFile {
 
 /// A tool that is a command.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Entry", deny_unknown_fields, expecting = "a table with `command`")]
 pub(crate) struct Entry {
     /// The command: a list of words that is run as it is, or one string for the shell. It runs in the directory of the
     /// tools file.
@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     #[serde(default)]
     pub(crate) raw: bool,
 }
+
+objects!(Entry);
 
 /// A command, as the file has it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

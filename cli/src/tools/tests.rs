@@ -189,6 +189,16 @@ fn names_that_differ_in_the_code_do_not_clash() {
 }
 
 #[test]
+fn a_tool_is_never_a_list_of_its_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tools.toml");
+    std::fs::write(&file, "[tools]\nlook = [\"echo\", \"hi\"]\n").unwrap();
+    let failure = Tools::gather(&[], Some(&file), None, &Trust::of_user()).unwrap_err();
+    assert_eq!(failure.code, "bad_tools_file");
+    assert!(failure.message.contains("tools.look") && failure.message.contains("a table"), "{}", failure.message);
+}
+
+#[test]
 fn a_file_that_can_not_be_read_is_not_called_bad_toml() {
     let dir = tempfile::tempdir().unwrap();
     let failure = Tools::gather(&[], Some(&dir.path().join("no.toml")), None, &Trust::of_user()).unwrap_err();

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use serde_json::json;
+use thermae_testkit::json::LISTS_FOR_OBJECTS;
 
 use crate::serving::Serving;
 use crate::test;
@@ -158,6 +159,15 @@ async fn what_is_no_job_is_refused_with_the_field() -> Result<()> {
         let answer = serving.ask("POST", "/v1/runs", "Content-Type: application/json\r\n", body.as_bytes()).await?;
         let problem = answer.problem(status, code)?;
         ensure!(problem["detail"].as_str().is_some_and(|detail| detail.contains(says)), "{body}: {problem}");
+    }
+    for (path, body) in LISTS_FOR_OBJECTS {
+        let answer = serving.ask("POST", "/v1/runs", "Content-Type: application/json\r\n", body.as_bytes()).await?;
+        let (code, place) = match path {
+            "/capabilities/0" => ("bad_capability", "capabilities[0]: "),
+            _ => ("schema_violation", path),
+        };
+        let problem = answer.problem(422, code)?;
+        ensure!(problem["detail"].as_str().is_some_and(|detail| detail.starts_with(place)), "{body}: {problem}");
     }
     // What only the fleet can see is told in the outcome.
     let run = serving.run(json!({ "code": "1", "pool": "nowhere" })).await?;

@@ -37,6 +37,7 @@ async fn commands_run_in_a_session() -> Result<()> {
 
     for (body, code) in [
         (json!({}), "schema_violation"),
+        (json!([["ls"], null]), "schema_violation"),
         (json!({ "argv": ["a"], "shell": "b" }), "schema_violation"),
         (json!({ "shell": "a", "colour": 1 }), "unknown_field"),
         (json!({ "shell": "a", "stdin": "x", "stdin_base64": "eA==" }), "schema_violation"),

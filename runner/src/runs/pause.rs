@@ -19,7 +19,7 @@ const MOST_CONTINUED: u32 = 16;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often the stopped process of a session is looked at for signals. The kernel reports none for a process that is
-/// stopped. A look takes some 10 µs.
+/// stopped.
 const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Why such a run ends.

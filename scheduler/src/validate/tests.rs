@@ -47,6 +47,20 @@ fn the_place_of_the_fault_is_named() {
 }
 
 #[test]
+fn an_object_is_never_a_list_of_its_fields() {
+    for (path, body) in thermae_testkit::json::LISTS_FOR_OBJECTS {
+        let (code, message) = says(body);
+        if path == "/capabilities/0" {
+            assert!(code == ErrorCode::BadCapability && message.starts_with("capabilities[0]: "), "{body}: {message}");
+            continue;
+        }
+        assert_eq!(code, ErrorCode::SchemaViolation, "{body}: {message}");
+        let place = if path.is_empty() { "/: " } else { path };
+        assert!(message.starts_with(place), "{body}: {message}");
+    }
+}
+
+#[test]
 fn what_would_have_been_right_is_said_in_words() {
     for (body, says_so) in [
         (
