@@ -43,6 +43,32 @@ start(first)
         code = "start(threading.Thread(target=call, daemon=True))\nkept = channel.reading\ngo.set()\nfirst.join()\nprint(kept is not None and channel.reading is kept)"
         self.assertEqual(self.run_in(session, code, tools=[tool("add")]).out, "True\n")
 
+    def test_a_call_of_the_last_run_is_none_of_this_one(self):
+        session = self.session()
+        code = """
+import threading
+channel = next(one.cell_contents for one in add.sync.__closure__ if hasattr(one.cell_contents, "ask_sync"))
+come, go, why = threading.Event(), threading.Event(), []
+class Late(dict):
+    def items(self):
+        come.set()
+        go.wait()
+        return super().items()
+def call():
+    try:
+        add.sync(a=Late(b=1))
+    except ToolError as error:
+        why.append(str(error))
+late = threading.Thread(target=call, daemon=True)
+late.start()
+come.wait()
+"""
+        self.run_in(session, code, tools=[tool("add")])
+        code = "go.set()\nlate.join()\nprint(why)\nawait add(b=2)"
+        outcome = self.run_in(session, code, tools=[tool("add")], answer=lambda process, call: reply(process, call, 1))
+        self.assertEqual(outcome.out, "['tool add: the run that called it has ended']\n")
+        self.assertEqual([(call["call"], call["arguments"]) for call in outcome.calls], [(1, {"b": 2})])
+
     def test_it_survives_errors_and_exits(self):
         session = self.session()
         self.run_in(session, "x = 1")

@@ -32,6 +32,7 @@ _dumps_strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators
 _header = struct.Struct("<I")
 _getpid, _exit = os.getpid, os._exit
 _get_ident = _thread.get_ident
+CALL = b'{"op":"call","call":%d,"name":%b%b,"arguments":%b}'
 GONE = object()  # What a waiter gets in place of a result if the run that called the tool has ended.
 
 
@@ -42,6 +43,11 @@ def frame(data):
 def encode(message):
     """One frame. Lone surrogates (odd file names) become `?`: the other side wants UTF-8."""
     return frame(_dumps(message).encode("utf-8", "replace"))
+
+
+def ended(name):
+    """The error of a call whose run has ended."""
+    return ToolError("tool %s: the run that called it has ended" % name, name)
 
 
 def unreadable(text, error):
@@ -64,6 +70,7 @@ class Channel:
         self.reading = None  # What the blocked thread that reads for all waits for.
         self.waiting = {}
         self.loops = {}
+        self.run = 0  # The number of runs that have ended.
         self.calls = 0
         self.names = ()
         self.open = False
@@ -79,12 +86,16 @@ class Channel:
         main = self.interrupts.hold()
         try:
             with self.write_lock:
-                sent = self.sock.send(data)
-                while sent < len(data):
-                    sent += self.sock.send(memoryview(data)[sent:])
+                self.write(data)
         finally:
             if main:
                 self.interrupts.release()
+
+    def write(self, data):
+        """Send all of `data`. The caller holds `write_lock`."""
+        sent = self.sock.send(data)
+        while sent < len(data):
+            sent += self.sock.send(memoryview(data)[sent:])
 
     def next_run(self):
         """Block for the next `run` message. Other messages belong to a run that is over and are dropped."""
@@ -123,26 +134,33 @@ class Channel:
 
     def call(self, name, arguments, waiter):
         """Send a tool call and return its number. `waiter(ok, value)` is called with the result."""
+        run = self.run
         if not self.open or _getpid() != self.interrupts.pid:
             raise ToolError("tool %s: tools answer only the job's own process, while it runs" % name, name)
         if name not in self.names:
             raise ToolError("tool %s: not one of the tools of the job that is running" % name, name)
         try:
-            text = written(arguments, _dumps_strict, "argument {}")
-            head = _dumps(name)
-            with self.turn:
-                self.calls = number = self.calls + 1
-            data = '{"op":"call","call":%d,"name":%s%s,"arguments":%s}' % (number, head, self.waits.waited(), text)
-            data = data.encode("utf-8")
+            text = written(arguments, _dumps_strict, "argument {}").encode("utf-8")
+            head = _dumps(name).encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError("tool %s: arguments are not valid Unicode (a lone surrogate)" % name) from None
         except (TypeError, ValueError) as error:
             raise type(error)("tool %s: %s" % (name, error)) from None
-        if len(data) > LARGEST_MESSAGE - 1024:
-            raise ValueError("tool %s: arguments are %d bytes, more than %d" % (name, len(data), LARGEST_MESSAGE))
-        self.waiting[number] = waiter
-        self.send(frame(data))
-        return number
+        if len(text) > LARGEST_MESSAGE - 1024 - len(head):
+            raise ValueError("tool %s: arguments are %d bytes, more than %d" % (name, len(text), LARGEST_MESSAGE))
+        main = self.interrupts.hold()
+        try:
+            with self.write_lock:
+                # A thread may get here when the run is over, or the next one has begun, which has numbers of its own.
+                if self.run != run:
+                    raise ended(name)
+                self.calls = number = self.calls + 1
+                self.waiting[number] = waiter
+                self.write(frame(CALL % (number, head, self.waits.waited().encode("ascii"), text)))
+                return number
+        finally:
+            if main:
+                self.interrupts.release()
 
     def receive(self):
         """Read what is there, without blocking, and hand the results out. The caller holds `turn`."""
@@ -289,7 +307,7 @@ class Channel:
         finally:
             self.waiting.pop(number, None)
         if answer[0][1] is GONE:
-            raise ToolError("tool %s: the run that called it has ended" % name, name)
+            raise ended(name)
         return answer[0]
 
     def start_run(self, names):
@@ -303,9 +321,10 @@ class Channel:
 
     def end_run(self):
         """End a run: drop its outstanding calls, which nobody answers any more."""
-        # With `turn` held, nobody is about to read.
-        with self.turn:
+        # With these held, nobody is about to read or to call.
+        with self.turn, self.write_lock:
             self.open = False
+            self.run += 1
             waiting, self.waiting = self.waiting, {}
             for waiter in waiting.values():
                 waiter(False, GONE)
