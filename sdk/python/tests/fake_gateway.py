@@ -10,9 +10,11 @@ import subprocess
 import threading
 from typing import Any
 
+from helpers import until
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 
 KEY = "the-right-key"
 
@@ -33,6 +35,7 @@ class FakeGateway:
         self.seen: list[Request] = []
         self.bridges: list[subprocess.Popen[bytes]] = []
         self._sockets: list[ServerConnection] = []
+        self._relays: set[ServerConnection] = set()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         ready = threading.Event()
@@ -55,6 +58,10 @@ class FakeGateway:
                 await one.close()
 
         asyncio.run_coroutine_threadsafe(say(), self._loop).result(20)
+
+    def settle(self) -> None:
+        """Waits until the bridges of connections that have ended have read everything."""
+        until(lambda: all(one.state is State.OPEN for one in list(self._relays)))
 
     def die(self) -> None:
         """Cuts all connections off."""
@@ -88,6 +95,7 @@ class FakeGateway:
         theirs.close()
         self.bridges.append(bridge)
         self._sockets.append(client)
+        self._relays.add(client)
         reader, writer = await asyncio.open_connection(sock=ours)
         down = asyncio.create_task(self._down(reader, client))
         try:
@@ -102,6 +110,7 @@ class FakeGateway:
             self._sockets.remove(client)
             await asyncio.to_thread(self._end, bridge)
             await asyncio.wait([down])
+            self._relays.remove(client)
 
     def _end(self, bridge: subprocess.Popen[bytes]) -> None:
         """Waits until the bridge has seen the end of its client."""

@@ -34,7 +34,7 @@ def bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     gateway = FakeGateway()
     monkeypatch.setenv("THERMAE_URL", gateway.url)
     monkeypatch.setenv("THERMAE_API_KEY", KEY)
-    yield Log(log)
+    yield Log(log, gateway.settle)
     gateway.stop()
 
 
