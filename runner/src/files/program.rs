@@ -75,7 +75,7 @@ impl Programs {
                     false
                 }
                 Ok(_) => {
-                    self.keep(base, path, code.len() as u64);
+                    self.keep(path, code.len() as u64);
                     true
                 }
             };
@@ -83,11 +83,15 @@ impl Programs {
         }
     }
 
-    /// Notes a file, and removes the oldest ones that are too many.
-    fn keep(&mut self, base: BorrowedFd<'_>, path: String, size: u64) {
+    fn keep(&mut self, path: String, size: u64) {
         let size = size.max(BLOCK);
         self.kept.push_back((path, size));
         self.bytes += size;
+    }
+
+    /// Removes the oldest files that are too many, but none that a job has changed. `base` is as for
+    /// [`write`](Self::write), which leaves this to be done while the program runs.
+    pub(crate) fn prune(&mut self, base: BorrowedFd<'_>) {
         while self.bytes > MOST_KEPT
             && self.kept.len() > 1
             && let Some((path, size)) = self.kept.pop_front()
@@ -198,6 +202,7 @@ mod tests {
         std::fs::write(dir.path().join("main.py"), "mine").unwrap();
         programs.write(base.as_fd(), ".", "py", &large);
         programs.write(base.as_fd(), ".", "py", &large);
+        programs.prune(base.as_fd());
         let mut left: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["main.py", "main_3.py", "main_4.py"]);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
@@ -156,6 +156,7 @@ impl Runs {
         if !run.session {
             run.unstarted = Some(Box::new(pending));
         }
+        occupant.programs.prune(storage(id, sandboxes).unwrap_or(CWD));
         Ok(())
     }
 
@@ -194,8 +195,8 @@ impl Runs {
             return ProgramFile { name: format!("main.{extension}"), written: false };
         }
         let programs = &mut self.occupants.by_sandbox.entry(id).or_default().programs;
-        match sandboxes.get(id).and_then(|sandbox| sandbox.handles.as_ref()) {
-            Some(handles) => programs.write(handles.storage.as_fd(), files::WORKSPACE, extension, &pending.run.code),
+        match storage(id, sandboxes) {
+            Some(base) => programs.write(base, files::WORKSPACE, extension, &pending.run.code),
             None => programs.write(CWD, sandboxes.zygotes.workdir(), extension, &pending.run.code),
         }
     }
@@ -221,4 +222,9 @@ impl Runs {
             None => {}
         }
     }
+}
+
+/// Where a sandbox's files are. `None` without an inner wall.
+fn storage(id: u32, sandboxes: &Sandboxes) -> Option<BorrowedFd<'_>> {
+    sandboxes.get(id)?.handles.as_ref().map(|handles| handles.storage.as_fd())
 }
