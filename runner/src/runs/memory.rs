@@ -79,6 +79,9 @@ const TICK: Duration = Duration::from_millis(25);
 /// The time until the next check is at least this many times as long as the last check took.
 const PART: u32 = 20;
 
+/// Longest time between two checks where no control group bounds what a sandbox takes meanwhile.
+const UNBOUNDED_TICK: Duration = Duration::from_millis(250);
+
 /// Watches the memory of one sandbox.
 pub(super) struct MemoryWatch {
     /// When to check next.
@@ -116,7 +119,9 @@ impl MemoryWatch {
     ) -> bool {
         let held = sandbox.handles.as_ref().map(|handles| counted.held(handles, limit + before, collecting));
         self.mapped = sandbox.resident().files;
-        self.next = now + TICK.max(now.elapsed() * PART);
+        let took = now.elapsed();
+        let rest = TICK.max(took * PART);
+        self.next = now + if counted.group.is_some() { rest } else { rest.min(UNBOUNDED_TICK.max(took * 2)) };
         let Some(held) = held else { return false };
         self.files = self.files.max(held.stored);
         let charged = held.charged.saturating_sub(before);
