@@ -19,8 +19,7 @@ fn guesses_let_nobody_in_and_keep_no_holder_out() {
     running.await_condition("keys", true);
     let good = program.key("acme", &["--scope", "read"]);
     let (guesses, over, begun) = (AtomicUsize::new(0), AtomicBool::new(false), Instant::now());
-    // On a busy machine, the store may take longer than it is given. That lets nobody in either.
-    let busy = (503, "keys_unavailable");
+    // A wrong answer ends the test for all.
     let wrong = |code: (u16, &str)| {
         over.store(true, Ordering::Relaxed);
         panic!("{code:?}");
@@ -33,7 +32,7 @@ fn guesses_let_nobody_in_and_keep_no_holder_out() {
                     // An id that doesn't exist, so that the store is asked.
                     let guess = format!("{}{number:016x}{}", &good[..4], &good[20..]);
                     let answer = running.get(&guess, "/v1/runs");
-                    if ![(401, "key_unknown"), busy].contains(&answer.code()) {
+                    if answer.code() != (401, "key_unknown") {
                         wrong(answer.code());
                     }
                 }
@@ -46,7 +45,6 @@ fn guesses_let_nobody_in_and_keep_no_holder_out() {
             // The key is good: RabbitMQ is asked, which is not there.
             match running.get(&good, "/v1/runs").code() {
                 (503, "broker_unreachable") => (asked, slowest) = (asked + 1, slowest.max(asks.elapsed())),
-                code if code == busy => {}
                 code => wrong(code),
             }
         }
