@@ -79,7 +79,8 @@ const TICK: Duration = Duration::from_millis(25);
 /// The time until the next check is at least this many times as long as the last check took.
 const PART: u32 = 20;
 
-/// Longest time between two checks where no control group bounds what a sandbox takes meanwhile.
+/// Longest time between two checks where no control group bounds what a sandbox takes meanwhile, unless a check takes
+/// more than half of it: then it is twice what the check took.
 const UNBOUNDED_TICK: Duration = Duration::from_millis(250);
 
 /// Watches the memory of one sandbox.
