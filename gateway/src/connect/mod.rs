@@ -2,6 +2,7 @@
 
 mod arriving;
 mod open;
+mod pieces;
 mod share;
 mod socket;
 

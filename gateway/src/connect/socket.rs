@@ -26,14 +26,12 @@ use tokio_util::sync::{CancellationToken, PollSendError, PollSender};
 
 use super::arriving::{Arriving, NoRoom};
 use super::open::OwnFleet;
+use super::pieces::{PIECE, Pieces, pieces};
 use super::share::Share;
 use crate::check::Check;
 use crate::identity::Caller;
 use crate::server::{Leave, Shared};
 use crate::tenants::Lease;
-
-/// Bytes that are read at once. A connection always has room for them.
-const READ: usize = 16 << 10;
 
 /// Heartbeats without a sign of life, after which nobody is there any more.
 const MISSED: u32 = 3;
@@ -59,9 +57,9 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
         ..Terms::default()
     };
     let stop = terms.stop.clone();
-    let config = WebSocketConfig::default().read_buffer_size(READ);
+    let config = WebSocketConfig::default().read_buffer_size(PIECE).write_buffer_size(PIECE);
     let config = config.max_message_size(Some(LARGEST_MESSAGE)).max_frame_size(Some(LARGEST_MESSAGE));
-    let socket = WebSocketStream::from_raw_socket(arriving.of(stream), Role::Server, Some(config)).await;
+    let socket = WebSocketStream::from_raw_socket(arriving.of(Pieces::of(stream)), Role::Server, Some(config)).await;
     let (out, incoming) = socket.split();
     let mut heard = Box::pin(heard(incoming, arriving, heartbeat, most_pings));
     let (sink, frames) = Outgoing::new();
@@ -206,7 +204,9 @@ async fn write(
             leaving = frames.recv() => {
                 // `_left` is dropped at the end. The last frame of the bridge's flush has none behind it: it is flushed here.
                 let Some((frame, _left)) = leaving else { break };
-                out.feed(Message::Binary(frame.into_message()?)).await?;
+                for piece in pieces(frame.into_message()?) {
+                    out.feed(Message::Frame(piece)).await?;
+                }
                 if frames.is_empty() {
                     out.flush().await?;
                 }
