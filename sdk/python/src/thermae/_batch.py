@@ -73,9 +73,10 @@ class Batch:
                 while len(under_way) < self._concurrency and (one := next(jobs, END)) is not END:
                     job = self._feed.next(cast("str | Job", one), self.progress)
                     if job is not None:
+                        # Ctrl-C can come as soon as it has begun.
+                        under_way[index] = job
                         if not self._runner.begin(self._run(index, job)):
                             raise ForkedClientError if self._runner.pid != os.getpid() else SandboxClosed
-                        under_way[index] = job
                     index += 1
                 if not under_way:
                     return

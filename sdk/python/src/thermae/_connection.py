@@ -151,30 +151,25 @@ class Connection:
             raise
         return request
 
-    def begin_here(
-        self,
-        kind: str,
-        fields: dict[str, Any],
-        payload: bytes,
-        *,
-        job: str,
-        on_arrival: Callable[[Request, bytes], Any],
-    ) -> Request:
-        """As `begin`, for another thread than the event loop's, which then waits with `Request.wait_here`."""
+    def expect_here(self, job: str, on_arrival: Callable[[Request, bytes], Any]) -> Request:
+        """A request of another thread than the event loop's, which sends it and waits with `Request.wait_here`."""
         request = Request(self, next(self._ids), job, on_arrival, threading.Lock())
         self._requests[request.id] = request
+        return request
+
+    def send_here(self, request: Request, kind: str, fields: dict[str, Any], payload: bytes) -> None:
+        """Sends a request of `expect_here`. Whoever is interrupted here does not know whether it was sent."""
         if self._end is not None:
-            request.fail(self._lost(job))
-            return request
+            request.fail(self._lost(request.job))
+            return
         frame = Frame({"type": kind, "id": request.id, **fields}, payload)
         try:
             if not self.transport.try_send(frame):
                 self._loop.call_soon_threadsafe(self.post, frame)
         except ValueError as error:
-            request.fail(JobTooLarge(str(error), request_id=job))
+            request.fail(JobTooLarge(str(error), request_id=request.job))
         except RuntimeError:  # The loop has ended.
             request.fail(SandboxClosed())
-        return request
 
     async def close(self) -> None:
         """Ends all requests and the connection."""

@@ -127,12 +127,11 @@ class Course:
         allowed = self.job.deadline(can_wait=bool(self._tools))
         until = None if allowed is None else time.monotonic() + allowed
         self._sandbox.under_way[self.job.id] = self
-        request = connection.begin_here(
-            "run", {"window": WINDOW}, payload, job=self.job.id, on_arrival=self._arrived_here
-        )
-        self._request = request
+        request = self._request = connection.expect_here(self.job.id, self._arrived_here)
         end: Any = None
         try:
+            # Ctrl-C can come before this returns, and the run has begun then.
+            connection.send_here(request, "run", {"window": WINDOW}, payload)
             end = request.wait_here(until)
         finally:
             self._sandbox.under_way.pop(self.job.id, None)

@@ -68,13 +68,17 @@ class FrameStream(asyncio.BufferedProtocol):
         with self._writing:
             if not self._idle:
                 return False
+            # Ctrl-C can come as soon as `send` has returned, and a part of the frame is out then. In this form, nothing
+            # of Python's runs before it is known how much.
+            sent: list[int] = []
             try:
-                sent = self._socket.send(data)
+                sent.extend(map(self._socket.send, (data,)))
             except OSError:  # The buffer is full, or the connection has ended, as the event loop will find out.
                 return False
-            if sent < len(data):
-                self._idle, self._rest = False, data[sent:]
-                self._loop.call_soon_threadsafe(self._write_rest)
+            finally:
+                if sent and sent[0] < len(data):
+                    self._idle, self._rest = False, data[sent[0] :]
+                    self._loop.call_soon_threadsafe(self._write_rest)
         return True
 
     def close(self) -> None:

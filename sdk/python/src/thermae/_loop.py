@@ -54,15 +54,17 @@ class Runner:
                 raise BlockedLoopError
             if sys.is_finalizing():
                 raise SandboxClosed("the interpreter ends, and its threads have stopped")
-            self.loop.call_soon_threadsafe(call.start)
-        except BaseException as error:
+        except BaseException:
             work.close()
-            if isinstance(error, RuntimeError):
-                raise SandboxClosed from error  # The loop is closed.
             raise
         try:
+            try:
+                self.loop.call_soon_threadsafe(call.start)
+            except RuntimeError as error:  # The loop is closed.
+                call.drop()
+                raise SandboxClosed from error
             call.wait()
-        except BaseException:  # Ctrl-C in this thread.
+        except BaseException:  # Ctrl-C in this thread, perhaps before the loop has the coroutine.
             with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
                 self.loop.call_soon_threadsafe(call.cancel)
             call.wait(CANCEL_WITHIN)
@@ -124,6 +126,8 @@ class _Call(Generic[T]):
         self._running.acquire()
 
     def start(self) -> None:
+        if self._ended:
+            return
         self._task = self._loop.create_task(self._main(), context=self._context)
         # A task that is cancelled before it begins never gets to its own end.
         self._task.add_done_callback(self._end)
@@ -131,6 +135,12 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        """Ends a coroutine that has not begun, and never will."""
+        self._end()
 
     def wait(self, within: float = -1) -> None:
         """Waits for the end, from another thread."""

@@ -35,6 +35,53 @@ def test_ctrl_c_cancels_the_job_and_raises(bridge: Log) -> None:
     assert len(bridge.frames("cancel")) == 1
 
 
+@of_the_bridge
+def test_ctrl_c_just_after_a_job_was_sent_cancels_it(bridge: Log) -> None:
+    process = program("""
+        import signal
+        from thermae import Sandbox
+        from thermae._frame_stream import FrameStream
+        def send_and_interrupt(self, frame, send=FrameStream.try_send):
+            FrameStream.try_send = send
+            assert send(self, frame)
+            signal.raise_signal(signal.SIGINT)
+        with Sandbox() as box:
+            print(box.run("print begun").stdout)
+            FrameStream.try_send = send_and_interrupt
+            try:
+                box.run("wait")
+            except KeyboardInterrupt:
+                print("interrupted")
+            print(box.run("print still there").stdout)
+        """)
+    assert finished(process) == (0, "begun\n\ninterrupted\nstill there\n\n", "")
+    assert len(bridge.frames("cancel")) == 1
+
+
+def test_ctrl_c_just_after_the_loop_got_a_job_cancels_it(bridge: Log) -> None:
+    process = program("""
+        import signal
+        from thermae import Sandbox
+        with Sandbox() as box:
+            print(box.run("print begun").stdout)
+            loop, call = box._runner.loop, box._runner.loop.call_soon_threadsafe
+            def call_and_interrupt(*args, **others):
+                loop.call_soon_threadsafe = call
+                call(*args, **others)
+                while not box._async.under_way:
+                    pass
+                signal.raise_signal(signal.SIGINT)
+            loop.call_soon_threadsafe = call_and_interrupt
+            try:
+                box.run("wait", on_stdout=print)
+            except KeyboardInterrupt:
+                print("interrupted")
+            print(box.run("print still there").stdout)
+        """)
+    assert finished(process) == (0, "begun\n\ninterrupted\nstill there\n\n", "")
+    assert len(bridge.frames("cancel")) == len(bridge.frames("run")) - 2
+
+
 def test_ctrl_c_ends_a_program_with_the_usual_traceback_alone(bridge: Log) -> None:
     process = program("""
         from thermae import Sandbox
