@@ -36,7 +36,13 @@ def test_the_calls_of_a_run_that_is_cut() -> None:
         return "paid"
 
     allowed: list[Capability] = [{"pattern": "pay", "max_calls": 2}]
-    code = "await pay(amount=1)\nawait asyncio.gather(pay(amount=2), pay(amount=3), pay(amount=3))"
+    code = """
+await pay(amount=1)
+open_call = asyncio.ensure_future(pay(amount=2))
+await asyncio.sleep(0)
+refused = [await asyncio.gather(pay(amount=3), return_exceptions=True) for _ in range(2)]
+raise refused[0][0]
+"""
     with Sandbox(tools=[pay], capabilities=allowed, **any_fleet(1)) as box:
         made = box.run("import asyncio\n" + code)
         over.set()

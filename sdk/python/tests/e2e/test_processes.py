@@ -16,8 +16,11 @@ from over_http import of_the_embedded_fleet
 
 
 def line(process: Any) -> str:
-    text: str = process.stdout.readline()
-    return text.strip()
+    """A line of a program's output. Nothing behind it is read: `finished` gets that."""
+    text = b""
+    while not text.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+        text += byte
+    return text.decode().strip()
 
 
 def test_ctrl_c_cancels_and_the_sandbox_goes_on() -> None:
