@@ -78,7 +78,7 @@ impl<S: AsyncRead> Pieces<S> {
         // Nothing fails there.
         let _ = header.format(self.piece, &mut (&mut self.given).writer());
         self.rest =
-            (rest > 0).then(|| (FrameHeader { is_final, opcode: OpCode::Data(Data::Continue), ..header }, rest));
+            (rest > 0).then_some((FrameHeader { is_final, opcode: OpCode::Data(Data::Continue), ..header }, rest));
     }
 }
 
