@@ -6,6 +6,7 @@ The package then finds nothing that only POSIX has, and no program `thermae`.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import other_systems
@@ -17,6 +18,9 @@ from served import KEY, Served
 KEPT = {"THERMAE_API_KEY" if OVER_HTTP else "THERMAE_BIN"}
 
 _gateways: list[Served] = []
+
+# A shell starts what goes on in the background with SIGINT ignored, and the programs of tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if OVER_HTTP:
     # Here, because other files of fixtures import the package, and look for the fleet.
