@@ -59,7 +59,9 @@ pub(super) async fn serve(shared: Arc<Shared>, caller: Caller, service: Arc<Leas
     let stop = terms.stop.clone();
     let config = WebSocketConfig::default().read_buffer_size(PIECE).write_buffer_size(PIECE);
     let config = config.max_message_size(Some(LARGEST_MESSAGE)).max_frame_size(Some(LARGEST_MESSAGE));
-    let socket = WebSocketStream::from_raw_socket(arriving.of(Pieces::of(stream)), Role::Server, Some(config)).await;
+    let (reading, writing) = tokio::io::split(stream);
+    let stream = tokio::io::join(arriving.of(Pieces::of(reading)), writing);
+    let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (out, incoming) = socket.split();
     let mut heard = Box::pin(heard(incoming, arriving, heartbeat, most_pings));
     let (sink, frames) = Outgoing::new();
